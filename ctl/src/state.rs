@@ -77,7 +77,7 @@ pub struct State {
     pub budget: Budget,
     /// What is wrong with the recording's pins; none: nothing, or the pinned rings were read.
     pub unpinned: Option<Unpinned>,
-    /// What the configuration leaves out: keys of `[record]`.
+    /// What the configuration leaves out: keys of `[record]`, or `sampling.hz`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub switched_off: Vec<String>,
     /// What this kernel lacks of what is optional.

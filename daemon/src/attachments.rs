@@ -15,7 +15,7 @@ use crate::btf::{
     COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, SOCKET, SOFTIRQS,
     STACKS, THROTTLED, VICTIM,
 };
-use crate::config::{Record, Topic};
+use crate::config::{Record, Sampling, Topic};
 
 /// A tracepoint of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -441,18 +441,20 @@ pub struct Wanted {
     pub form: ProgramForm,
     /// About what there are to be events.
     pub topics: BTreeSet<Topic>,
+    /// Whether there are to be samples of what runs.
+    pub samples: bool,
 }
 
 impl Wanted {
-    /// As the keys of `[record]` say.
-    pub fn new(form: ProgramForm, record: &Record) -> Self {
+    /// As the keys of `[record]` and `[sampling]` say.
+    pub fn new(form: ProgramForm, record: &Record, sampling: &Sampling) -> Self {
         let topics = Topic::ALL.into_iter().filter(|topic| record.has(*topic)).collect();
-        Self { form, topics }
+        Self { form, topics, samples: sampling.hz > 0 }
     }
 
     /// Everything.
     pub fn all(form: ProgramForm) -> Self {
-        Self { form, topics: Topic::ALL.into() }
+        Self { form, topics: Topic::ALL.into(), samples: true }
     }
 }
 
@@ -460,7 +462,9 @@ impl Wanted {
 /// form that is wanted of system calls.
 pub fn wanted(rows: &[Attachment], wanted: &Wanted) -> Vec<Attachment> {
     let is_wanted = |row: &&Attachment| {
-        row.always || row.topic.is_none_or(|topic| wanted.topics.contains(&topic))
+        let is_of_samples = [SAMPLE, MAPPING_WALK].contains(&row.program);
+        let has_topic = row.topic.is_none_or(|topic| wanted.topics.contains(&topic));
+        row.always || has_topic && (wanted.samples || !is_of_samples)
     };
     let has_form = |row: &&Attachment| {
         let Some((tracepoint, form)) = row.tracepoint() else { return true };
@@ -481,7 +485,8 @@ pub fn switched_off(rows: &[Attachment], wanted: &Wanted) -> Vec<SwitchedOff> {
             kinds: kinds.into_iter().map(str::to_owned).collect(),
         }
     };
-    off.map(told).collect()
+    let samples = SwitchedOff { key: "sampling.hz".into(), kinds: vec!["sample".into()] };
+    off.map(told).chain((!wanted.samples).then_some(samples)).collect()
 }
 
 /// Tracepoints that classic programs are attached to, by perf events.
@@ -505,7 +510,8 @@ mod tests {
     }
 
     fn none_but(topics: &[Topic]) -> Wanted {
-        Wanted { form: ProgramForm::TpBtf, topics: topics.iter().copied().collect() }
+        let topics = topics.iter().copied().collect();
+        Wanted { form: ProgramForm::TpBtf, topics, samples: true }
     }
 
     #[test]
@@ -555,6 +561,14 @@ mod tests {
             "console",
         ];
         assert_eq!(programs(&none_but(&[])), least);
+        let without = Wanted { samples: false, ..none_but(&[]) };
+        let least: Vec<&str> =
+            least.into_iter().filter(|of| !["walk_mappings", "sample"].contains(of)).collect();
+        assert_eq!(programs(&without), least);
+        let off = switched_off(ATTACHMENTS, &without);
+        assert_eq!(off.len(), Topic::ALL.len() + 1);
+        let off = off.last().expect("samples");
+        assert_eq!((&*off.key, &*off.kinds), ("sampling.hz", &["sample".to_owned()][..]));
     }
 
     /// Each topic has programs, and turns off those alone.

@@ -5,29 +5,29 @@
 //! id, and as long as it has no name, note in which process it was seen last, and at which address.
 //! Here that process is asked again and again which file it has mapped there: by a program in the
 //! kernel (`walk_mappings`), since /proc/PID/maps takes rights over the process. A process that has
-//! ended before is of no use; another one that runs the binary will be. Bounds: as many as the table
-//! has places for, and `BYTES_MAX` of the metadata.
+//! ended before is of no use; another one that runs the binary will be. A thread of its own asks
+//! (`walker`). Bounds: as many as the table has places for, and `BYTES_MAX` of the metadata.
 
-use std::collections::HashMap;
+mod walker;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use flightrec_format::abi::probe::{BINARIES, Binary as Entry, MAPPING_PATH, Mapping};
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::sys;
 use flightrec_format::meta::{Binary, Meta};
 
+use self::walker::{Files, Walker};
 use crate::attachments::MAPPING_WALK;
 use crate::load;
 
 /// Most bytes of the metadata that they take.
 const BYTES_MAX: usize = 48 << 10;
-/// Most processes that are asked at a time.
-const PROCESSES_MAX: usize = 16;
 /// Most bytes of what one process has mapped that are read.
 const WALK_MAX: u64 = 4 << 20;
 
@@ -36,75 +36,87 @@ const WALK_MAX: u64 = 4 << 20;
 pub struct Binaries {
     /// `None`: this recording has no such table.
     table: Option<ArrayMap>,
-    /// `None`: this kernel has no such program.
-    walk: Option<OwnedFd>,
-    /// By place: the entry's version when its process was asked last.
-    asked: Mutex<HashMap<usize, u64>>,
+    /// The pinned program that walks over what a process has mapped.
+    walk: PathBuf,
+    /// Who asks processes, from [`Self::start`] on.
+    walker: OnceLock<Walker>,
 }
 
 impl Binaries {
-    /// Those of the recording in a directory.
+    /// Those of the recording in a directory. As yet no process is asked.
     pub fn open(dir: &Path) -> Self {
         Self {
             table: ArrayMap::open(&dir.join("maps").join(load::BINARIES), true).ok(),
-            // Why there is none, the recording's metadata say.
-            walk: sys::obj_get(&dir.join("progs").join(MAPPING_WALK)).ok(),
-            asked: Mutex::default(),
+            walk: dir.join("progs").join(MAPPING_WALK),
+            walker: OnceLock::new(),
         }
     }
 
-    /// What is to be entered into a recording's metadata, in the place of what has the same number;
-    /// `None`: nothing.
-    pub fn refresh(&self, meta: &Meta) -> Option<Vec<Binary>> {
-        let table = self.table.as_ref()?;
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut room = BYTES_MAX.saturating_sub(meta.binaries.iter().map(bytes).sum());
-        let mut processes: HashMap<u32, Vec<(Mapping, String)>> = HashMap::new();
-        let mut new = Vec::new();
+    /// Has processes asked from now on, by a thread that this starts.
+    pub fn start(&self) -> io::Result<()> {
+        // Why there is no such program, the recording's metadata say.
+        let Ok(walk) = sys::obj_get(&self.walk) else { return Ok(()) };
+        let walker = Walker::start(move |pid| files(&walk, pid))?;
+        // A second one would end here.
+        let _ = self.walker.set(walker);
+        Ok(())
+    }
+
+    /// What is to be entered into a recording's metadata, in the place of what has the same number,
+    /// if that takes no more than `room` bytes. It waits for no process.
+    pub fn refresh(&self, meta: &Meta, room: usize) -> Vec<Binary> {
+        let Some(table) = &self.table else { return Vec::new() };
+        let mut found = self.walker.get().map(Walker::found).unwrap_or_default();
+        let own = BYTES_MAX.saturating_sub(meta.binaries.iter().map(bytes).sum());
+        let mut room = room.min(own);
+        let (mut new, mut unnamed) = (Vec::new(), Vec::new());
         for place in 0..BINARIES {
             let Some(entry) = read(table, place) else { continue };
             let number = place as u16 + 1;
             let known = meta.binaries.iter().find(|of| of.number == number);
-            let mut path = None;
-            let is_seen = entry.named == 0 && entry.tgid != 0;
-            if is_seen && asked.get(&place) != Some(&entry.version) {
-                let is_asked = processes.contains_key(&entry.tgid);
-                if !is_asked && processes.len() == PROCESSES_MAX {
-                    continue;
-                }
-                asked.insert(place, entry.version);
-                let files = processes.entry(entry.tgid).or_insert_with(|| self.files(entry.tgid));
-                path = find(files, &entry).map(str::to_owned);
+            let path = found.remove(&place);
+            if entry.named == 0 && entry.tgid != 0 && path.is_none() {
+                unnamed.push((place, entry));
             }
             if known.is_some() && path.is_none() {
                 continue;
             }
-            let found = path.is_some();
             let binary =
                 Binary { number, build_id: build_id(&entry), path: path.unwrap_or_default() };
             let more = bytes(&binary).saturating_sub(known.map_or(0, bytes));
             if more <= room {
                 room -= more;
                 new.push(binary);
-            }
-            if found {
-                let named = 1u64.to_le_bytes();
-                table.write(place, offset_of!(Entry, named), &named);
+            } else {
+                // Nor will there be any room.
+                self.named(&binary);
             }
         }
-        (!new.is_empty()).then_some(new)
+        if let Some(walker) = self.walker.get() {
+            walker.ask(unnamed);
+            walker.look();
+        }
+        new
     }
 
-    /// The files that a process has mapped; none where it is gone, or the kernel does not tell.
-    fn files(&self, pid: u32) -> Vec<(Mapping, String)> {
-        let Some(walk) = &self.walk else { return Vec::new() };
-        let walked = sys::iterate_process(walk.as_fd(), pid).and_then(|file| {
-            let mut text = Vec::new();
-            File::from(file).take(WALK_MAX).read_to_end(&mut text)?;
-            Ok::<_, io::Error>(text)
-        });
-        walked.map(|text| parse(&text)).unwrap_or_default()
+    /// Has the probes look no more for processes that run it, if its path is known: the metadata
+    /// have that.
+    pub fn named(&self, binary: &Binary) {
+        let place = usize::from(binary.number).checked_sub(1).filter(|_| !binary.path.is_empty());
+        if let (Some(table), Some(place)) = (&self.table, place) {
+            table.write(place, offset_of!(Entry, named), &1u64.to_le_bytes());
+        }
     }
+}
+
+/// The files that a process has mapped; none where it is gone, or the kernel does not tell.
+fn files(walk: &OwnedFd, pid: u32) -> Files {
+    let walked = sys::iterate_process(walk.as_fd(), pid).and_then(|file| {
+        let mut text = Vec::new();
+        File::from(file).take(WALK_MAX).read_to_end(&mut text)?;
+        Ok::<_, io::Error>(text)
+    });
+    walked.map(|text| parse(&text)).unwrap_or_default()
 }
 
 /// An entry of the table, if there is one and nobody writes it.
@@ -147,7 +159,7 @@ fn bytes(binary: &Binary) -> usize {
 }
 
 /// What the walk has told: records, each with its path.
-fn parse(mut text: &[u8]) -> Vec<(Mapping, String)> {
+fn parse(mut text: &[u8]) -> Files {
     let mut files = Vec::new();
     while let Some((head, rest)) = text.split_first_chunk::<{ size_of::<Mapping>() }>() {
         let word = |i: usize| head.as_chunks().0.get(i).map_or(0, |word| u64::from_le_bytes(*word));
@@ -158,12 +170,4 @@ fn parse(mut text: &[u8]) -> Vec<(Mapping, String)> {
         text = rest;
     }
     files
-}
-
-/// The path of what a binary was seen in, if the process still runs the same program.
-fn find<'a>(files: &'a [(Mapping, String)], entry: &Entry) -> Option<&'a str> {
-    let is_there = |of: &Mapping| {
-        of.mm == entry.mm && (of.start..of.end).contains(&entry.address) && of.path != 0
-    };
-    files.iter().find(|(of, _)| is_there(of)).map(|(_, path)| path.as_str())
 }

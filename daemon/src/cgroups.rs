@@ -21,7 +21,7 @@ const GROUPS_MAX: usize = 4096;
 /// Longest path that is kept; a longer one is left out.
 const PATH_MAX: usize = 256;
 /// Most bytes of the metadata that names take.
-const BYTES_MAX: usize = 96 << 10;
+pub const BYTES_MAX: usize = 96 << 10;
 
 /// The control groups of this machine.
 #[derive(Debug, Default)]
@@ -85,9 +85,7 @@ impl Groups {
 impl Names {
     /// `false`: there is no room any more.
     fn add(&mut self, id: u64, path: &str) -> bool {
-        // In JSON: quotes, colon, comma, an id; control characters as six.
-        let escaped = |b: u8| if b < 0x20 { 6 } else { 1 + usize::from(matches!(b, b'"' | b'\\')) };
-        let bytes = 26 + path.bytes().map(escaped).sum::<usize>();
+        let bytes = taken(path);
         if self.map.len() >= GROUPS_MAX || self.bytes + bytes > BYTES_MAX {
             return false;
         }
@@ -95,6 +93,17 @@ impl Names {
         self.map.insert(id, path.to_owned());
         true
     }
+}
+
+/// What a name takes in JSON: quotes, colon, comma, an id; control characters as six.
+fn taken(path: &str) -> usize {
+    let escaped = |b: u8| if b < 0x20 { 6 } else { 1 + usize::from(matches!(b, b'"' | b'\\')) };
+    26 + path.bytes().map(escaped).sum::<usize>()
+}
+
+/// What the names in a recording's metadata take of [`BYTES_MAX`].
+pub fn bytes(meta: &Meta) -> usize {
+    meta.cgroups.values().map(|path| taken(path)).sum()
 }
 
 /// All groups, level by level. One that goes away meanwhile is left out.

@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flightrec_format::abi::page::Lane;
@@ -20,7 +20,7 @@ use flightrec_format::abi::state::{
 use flightrec_format::identity::public_id;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, LiveError, publish_meta};
-use flightrec_format::meta::{Lacking, Meta, MetaError};
+use flightrec_format::meta::{self, CHUNK_BYTES, HALF_PAGES, Lacking, Meta, MetaError};
 use flightrec_format::thread_stack::ThreadStack;
 use thiserror::Error;
 use tracing::{info, warn};
@@ -33,14 +33,15 @@ use crate::btf::BtfError;
 use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
+use crate::clocks::Clocks;
 use crate::config::{Config, Record, Sampling, SizingError};
 use crate::devices;
 use crate::load::{self, Frozen, LoadError};
 use crate::note::Notes;
-use crate::symbols::Symbols;
+use crate::symbols::{self, Symbols};
 use crate::syscalls::call_table;
 use crate::tracepoints::TracepointsError;
-use crate::{calibrate, clock, clocks, cpus, mask};
+use crate::{calibrate, cgroups, clock, cpus, mask};
 use first::{prepare_slots, prepare_state, time_attached};
 use plan::{Plan, Thresholds, switches};
 
@@ -86,6 +87,13 @@ fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecordingError {
 // The two switches are one word, so that they change together.
 const _: () = assert!(offset_of!(CpuState, enabled) == 0 && offset_of!(CpuState, own_tgid) == 4);
 
+/// What the metadata name where clocks could not be set that could when the recording began.
+const CLOCKS: &str = "clocks";
+
+/// What the metadata may come to take besides names of functions and binaries, bytes: entries of
+/// disks that are added, of steps of the clock, and of what is lacking.
+const OTHERS: usize = 8 << 10;
+
 /// What attaching a program on system calls again takes.
 #[derive(Debug, Clone, Copy)]
 struct Detachable {
@@ -106,10 +114,14 @@ pub struct Recording {
     binaries: Binaries,
     /// Samples a second that are wanted.
     hz: AtomicU32,
-    /// Why their clocks could not be set.
-    told: Mutex<Option<String>>,
+    /// What makes them.
+    clocks: Mutex<Clocks>,
+    /// Bytes of the metadata that are left for names of functions and binaries.
+    room: AtomicUsize,
     /// Counts the changes of the metadata.
     changes: AtomicU64,
+    /// Held while names are looked up; the failure to enter them that was told last.
+    following: Mutex<Option<String>>,
     /// How the programs on system calls are attached again; empty: there are none.
     syscalls: Vec<Detachable>,
     /// Held while the word of switches is rewritten.
@@ -179,6 +191,7 @@ impl Recording {
         let live = live::Recording::open(dir, true)?;
         let document = live.meta()?;
         let notes = Notes::open(dir, document.cpus.clone()).map_err(io("the note program"))?;
+        let room = AtomicUsize::new(room(&document));
         Ok(Self {
             dir: dir.into(),
             meta: Mutex::new(Arc::new(document)),
@@ -188,8 +201,10 @@ impl Recording {
             symbols: Symbols::open(dir),
             binaries: Binaries::open(dir),
             hz: AtomicU32::new(0),
-            told: Mutex::default(),
+            clocks: Mutex::default(),
+            room,
             changes: AtomicU64::new(0),
+            following: Mutex::default(),
             syscalls: Vec::new(),
             switching: Mutex::new(()),
             begun: false,
@@ -388,24 +403,35 @@ impl Recording {
     }
 
     /// Has each CPU that is online have its clock. That it could not is no reason to stop, and told
-    /// once.
+    /// once, also in the metadata, as long as it is so.
     fn set_clocks(&self) {
         let (meta, hz) = (self.meta(), self.hz.load(Ordering::Relaxed));
         if meta.lacking.iter().any(|of| of.program == SAMPLE) {
             return;
         }
-        let set = clocks::set(&self.dir, hz, &meta.cpus).map_err(|e| match e.raw_os_error() {
-            // Of a daemon that began without samples (`crate::seccomp`).
-            Some(libc::EPERM) => format!("{e} (flightd began without samples: restart it)"),
-            _ => e.to_string(),
-        });
-        let mut told = self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Err(e) = &set
-            && told.as_ref() != Some(e)
-        {
-            warn!("the clocks that make samples could not be set: {e}");
+        let mut clocks = self.clocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = clocks.set(&self.dir, hz, &meta.cpus).map_err(|e| e.to_string());
+        let told = meta.lacking.iter().find(|of| of.program == CLOCKS);
+        if told.map(|of| &of.why) == set.as_ref().err() {
+            return;
         }
-        *told = set.err();
+        match &set {
+            Ok(()) => info!("all clocks that make samples are set"),
+            Err(e) => warn!("the clocks that make samples could not be set: {e}"),
+        }
+        let lacking = set.err().map(|why| Lacking {
+            program: CLOCKS.into(),
+            what: "samples of what runs".into(),
+            kinds: vec!["sample".into()],
+            why,
+        });
+        let told = self.update_meta(|meta| {
+            meta.lacking.retain(|of| of.program != CLOCKS);
+            meta.lacking.extend(lacking);
+        });
+        if let Err(e) = told {
+            warn!("the recording's metadata do not tell of these clocks: {e}");
+        }
     }
 
     /// Rewrites the switches of all CPUs: what is enabled, and whose calls are left out.
@@ -417,7 +443,7 @@ impl Recording {
 
     /// The same of one CPU; what the switches were.
     fn rewrite_on(&self, cpu: usize, change: impl Fn(u32, u32) -> (u32, u32)) -> (u32, u32) {
-        let _switching = self.switching.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _switching = self.switching.lock().unwrap_or_else(PoisonError::into_inner);
         let word = self.state().load(cpu, 0);
         let before = (word as u32, (word >> 32) as u32);
         let (enabled, own) = change(before.0, before.1);
@@ -620,13 +646,14 @@ impl Recording {
 
     /// Changes the metadata, in the half of the map that the present document does not use.
     pub fn update_meta(&self, change: impl FnOnce(&mut Meta)) -> Result<(), RecordingError> {
-        let mut guard = self.meta.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut guard = self.meta.lock().unwrap_or_else(PoisonError::into_inner);
         let mut document = Meta::clone(&guard);
         change(&mut document);
         if document == **guard {
             return Ok(());
         }
         self.live.publish_meta(&document)?;
+        self.room.store(room(&document), Ordering::Relaxed);
         *guard = Arc::new(document);
         self.changes.fetch_add(1, Ordering::Release);
         Ok(())
@@ -637,19 +664,29 @@ impl Recording {
         self.changes.load(Ordering::Acquire)
     }
 
+    /// Has processes asked from now on which files they have mapped, for [`Self::follow`].
+    pub fn name_binaries(&self) {
+        if let Err(e) = self.binaries.start() {
+            warn!("binaries in samples get no names: a thread could not be started: {e}");
+        }
+    }
+
     /// Brings the offsets of the wall clock and its scale, the names of control groups, of block
     /// devices, of functions in stacks and of binaries up to date, and the CPUs' clocks. That it
-    /// could not is no reason to stop.
+    /// could not is no reason to stop. It waits for no process.
     pub fn follow(&self) {
+        let mut told = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        self.set_clocks();
         let (now, offset, wall) = (clock::mono(), clock::tai_offset(), clock::wall_offset());
         let meta = self.meta();
         let groups = self.groups.refresh(&meta);
         let devices = devices::refresh(&meta);
-        let symbols = self.symbols.refresh(&meta);
-        let binaries = self.binaries.refresh(&meta);
-        self.set_clocks();
+        let room = self.room.load(Ordering::Relaxed);
+        let symbols = self.symbols.refresh(&meta, room).unwrap_or_default();
+        let room = room.saturating_sub(symbols.iter().map(symbols::bytes).sum());
+        let binaries = self.binaries.refresh(&meta, room);
         let is_known = groups.is_none() && devices.is_none();
-        let has_names = is_known && symbols.is_none() && binaries.is_none();
+        let has_names = is_known && symbols.is_empty() && binaries.is_empty();
         if has_names && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
             return;
         }
@@ -662,17 +699,21 @@ impl Recording {
             if let Some(devices) = devices {
                 devices(meta);
             }
-            if let Some(symbols) = symbols {
-                meta.symbols.extend(symbols);
-            }
-            for binary in binaries.into_iter().flatten() {
+            meta.symbols.extend(symbols);
+            for binary in &binaries {
                 meta.binaries.retain(|of| of.number != binary.number);
-                meta.binaries.push(binary);
+                meta.binaries.push(binary.clone());
             }
         });
-        if let Err(e) = updated {
-            warn!("the recording's metadata could not be refreshed: {e}");
+        let failure = updated.err().map(|e| e.to_string());
+        match &failure {
+            None => binaries.iter().for_each(|binary| self.binaries.named(binary)),
+            Some(e) if told.as_ref() != Some(e) => {
+                warn!("the recording's metadata could not be refreshed: {e}");
+            }
+            Some(_) => {}
         }
+        *told = failure;
     }
 
     /// CPUs that run now and have no ring: they came online after the recording began.
@@ -684,6 +725,14 @@ impl Recording {
             .filter(|cpu| !meta.cpus.contains(cpu))
             .collect()
     }
+}
+
+/// Bytes of a half of the metadata that are left for names of functions and binaries: control
+/// groups have their share whether they take it or not, since they come and go.
+fn room(document: &Meta) -> usize {
+    let taken = meta::to_json(document).map_or(usize::MAX, |text| text.len());
+    let groups = cgroups::BYTES_MAX.saturating_sub(cgroups::bytes(document));
+    (HALF_PAGES * CHUNK_BYTES).saturating_sub(taken).saturating_sub(groups + OTHERS)
 }
 
 /// Sets what is long enough to be recorded, and how many frames a stack has.
@@ -746,4 +795,34 @@ fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
     io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use flightrec_format::meta::{Symbol, pack};
+
+    use super::*;
+
+    #[test]
+    fn names_leave_room_for_control_groups() {
+        // As long as the tables of system calls and the configuration are, and longer.
+        for others in [10_000, 80_000, 130_000] {
+            let mut meta = Meta { config: "x".repeat(others), ..Meta::default() };
+            let mut left = room(&meta);
+            let symbol = Symbol { at: u32::MAX, size: 99_999, name: "x".repeat(60) };
+            while let Some(less) = left.checked_sub(symbols::bytes(&symbol)) {
+                left = less;
+                meta.symbols.push(symbol.clone());
+            }
+            assert!(!meta.symbols.is_empty(), "{others}");
+            let path = "x".repeat(60);
+            for id in 0.. {
+                meta.cgroups.insert(u64::MAX - id, path.clone());
+                if cgroups::bytes(&meta) > cgroups::BYTES_MAX {
+                    break;
+                }
+            }
+            assert!(pack(&meta, 1, HALF_PAGES).is_ok(), "{others}");
+        }
+    }
 }

@@ -40,7 +40,11 @@ impl Reload {
                 if held.get(&entry) == Some(&value) {
                     continue;
                 }
-                if AT_ONCE.iter().any(|at_once| key == *at_once || table == *at_once) {
+                let at_once = AT_ONCE.iter().any(|at_once| key == *at_once || table == *at_once);
+                // Without samples there is no program that takes them.
+                let is_switch =
+                    key == "sampling.hz" && (old.sampling.hz == 0) != (new.sampling.hz == 0);
+                if at_once && !is_switch {
                     held.insert(entry, value);
                     now.push(key);
                 } else {
@@ -63,6 +67,22 @@ mod tests {
         let config = Config::default();
         let reload = Reload::new(&config, &config).unwrap();
         assert_eq!(reload, Reload { config, now: Vec::new(), later: Vec::new() });
+    }
+
+    #[test]
+    fn samples_begin_and_end_at_the_next_start() {
+        let with = |hz| {
+            let mut config = Config::default();
+            config.sampling.hz = hz;
+            config
+        };
+        for (old, new, is_now) in [(49, 0, false), (0, 49, false), (49, 99, true)] {
+            let reload = Reload::new(&with(old), &with(new)).unwrap();
+            let key = vec!["sampling.hz".to_owned()];
+            let (now, later) = if is_now { (key, Vec::new()) } else { (Vec::new(), key) };
+            assert_eq!((reload.now, reload.later), (now, later));
+            assert_eq!(reload.config.sampling.hz, if is_now { new } else { old });
+        }
     }
 
     #[test]

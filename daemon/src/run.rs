@@ -196,6 +196,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let mut named = Vec::new();
     info!("ready, at {}", path.display());
     supervisor.ready();
+    recording.name_binaries();
     loop {
         tokio::select! {
             _ = terminate.recv() => break,

@@ -61,9 +61,9 @@ impl Symbols {
         Self { asked: asked().ok(), done: Mutex::default() }
     }
 
-    /// The functions that are not in a recording's metadata yet, which are these now; `None`: there
-    /// are no new ones.
-    pub fn refresh(&self, meta: &Meta) -> Option<Vec<Symbol>> {
+    /// The functions that are not in a recording's metadata yet, which are these now, if they take
+    /// no more than `room` bytes; `None`: there are no new ones.
+    pub fn refresh(&self, meta: &Meta, room: usize) -> Option<Vec<Symbol>> {
         let asked = self.asked.as_ref()?;
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         let frames = asked.frames();
@@ -73,7 +73,7 @@ impl Symbols {
             return None;
         }
         frames.sort_unstable();
-        let mut room = Room::of(meta);
+        let mut room = Room::of(meta).within(room);
         let known = symbols::Symbols::new(meta);
         let mut new: Vec<Symbol> = Vec::new();
         for frame in frames {
@@ -145,6 +145,11 @@ fn parse(frame: u32, text: &[u8]) -> Option<Symbol> {
     has(&symbol, frame).then_some(symbol)
 }
 
+/// What a function takes of the metadata: in JSON brackets, commas, quotes, two numbers, its name.
+pub fn bytes(symbol: &Symbol) -> usize {
+    28 + symbol.name.len()
+}
+
 /// What room is left for names.
 struct Room {
     functions: usize,
@@ -160,10 +165,14 @@ impl Room {
         room
     }
 
+    /// The same, but no more than so many bytes.
+    fn within(self, bytes: usize) -> Self {
+        Self { bytes: self.bytes.min(bytes), ..self }
+    }
+
     /// `false`: there is none for it.
     fn take(&mut self, symbol: &Symbol) -> bool {
-        // In JSON: brackets, commas, quotes, two numbers.
-        let bytes = 28 + symbol.name.len();
+        let bytes = bytes(symbol);
         if self.functions == 0 || self.bytes < bytes {
             return false;
         }
@@ -211,6 +220,8 @@ mod tests {
         assert_eq!(taken, BYTES_MAX / (28 + SYMBOL_TEXT));
         let meta = Meta { symbols: vec![long.clone(); taken], ..Meta::default() };
         assert!(!Room::of(&meta).take(&long), "what is there counts");
+        let little = || Room::of(&Meta::default()).within(28 + SYMBOL_TEXT);
+        assert!(little().take(&long) && !little().within(28).take(&long));
         let short = Symbol { at: 0, size: 1, name: String::new() };
         let mut room = Room::of(&Meta::default());
         assert_eq!((0..10_000).take_while(|_| room.take(&short)).count(), FUNCTIONS_MAX);

@@ -141,15 +141,16 @@ pub fn paranoid() -> Option<i32> {
 
 /// Opens a perf event of a tracepoint, for all processes, on CPU 0.
 fn open(id: u32) -> io::Result<OwnedFd> {
-    open_perf_event(TYPE_TRACEPOINT, u64::from(id), 0, DISABLED, 0)
+    open_perf_event(TYPE_TRACEPOINT, u64::from(id), 0, 0, DISABLED, 0)
 }
 
 /// Opens a perf event for all processes on a CPU. `kind` and `config` say what it counts; after
-/// `period` of these it strikes, 0: never.
+/// `period` of these it strikes, 0: never. `format`: what reading it tells (`read_format`).
 pub fn open_perf_event(
     kind: u64,
     config: u64,
     period: u64,
+    format: u64,
     flags: u64,
     cpu: u16,
 ) -> io::Result<OwnedFd> {
@@ -157,6 +158,7 @@ pub fn open_perf_event(
     attr[0] = kind | (ATTR_SIZE as u64) << 32; // type, size
     attr[1] = config;
     attr[2] = period; // sample_period
+    attr[4] = format; // read_format
     attr[5] = flags;
     let (pid, cpu, group) = (-1, i32::from(cpu), -1);
     // SAFETY: `attr` is a live `struct perf_event_attr` of the size that it says, and the call

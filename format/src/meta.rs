@@ -125,7 +125,7 @@ pub struct Meta {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SwitchedOff {
-    /// The key of `[record]` that is false.
+    /// The key of `[record]` that is false; or `sampling.hz`, which is 0.
     pub key: String,
     /// The kinds, by name.
     pub kinds: Vec<String>,

@@ -238,8 +238,8 @@ fn they_are_left_out_where_the_configuration_says_so() {
     assert!(!programs.keys().any(|name| name.starts_with("block_")), "{programs:?}");
     let output = recorder.flightctl(&["dump", "--last", "1s"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = "# not recorded (off in the configuration's [record]): disk (block_complete, \
-                block_insert, block_issue)";
+    let line = "# not recorded (off in the configuration): disk (block_complete, \
+                block_insert, block_issue); sampling.hz (sample)";
     assert_eq!(said.matches(line).count(), 1, "{said}");
 }
 

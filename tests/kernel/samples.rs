@@ -209,7 +209,58 @@ fn none_are_taken_where_they_are_off() {
     let dir = TempDir::new().expect("directory");
     spin(&spinner(dir.path()), "program", "0.5");
     assert_eq!(clocks(&recorder), Vec::<String>::new());
-    assert_eq!(status(&recorder)["lanes"]["trace"]["events"]["sample"], 0);
+    let status = status(&recorder);
+    assert_eq!(status["lanes"]["trace"]["events"]["sample"], 0);
+    assert_eq!(status["switched_off"], serde_json::json!(["sampling.hz"]));
+    assert!(!status["recursion_misses"].as_object().expect("programs").contains_key("sample"));
+    let output = recorder.flightctl(&["dump", "--last", "1s"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = "# not recorded (off in the configuration): sampling.hz (sample)\n";
+    assert_eq!(said.matches(line).count(), 1, "{said}");
+}
+
+/// A CPU that is off, and on again in any case.
+struct Off(PathBuf);
+
+impl Off {
+    fn new(cpu: usize) -> Option<Self> {
+        let switch = PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}/online"));
+        fs::write(&switch, "0").is_ok().then_some(Self(switch))
+    }
+}
+
+impl Drop for Off {
+    fn drop(&mut self) {
+        fs::write(&self.0, "1").expect("the CPU is on again");
+    }
+}
+
+/// As with each CPU but the first when the machine is suspended.
+#[test]
+fn samples_go_on_when_a_cpu_was_off_for_a_moment() {
+    let recorder = start("");
+    let dir = TempDir::new().expect("directory");
+    let program = spinner(dir.path());
+    let cpu = busy_cpu();
+    let Some(off) = (cpu > 0).then(|| Off::new(cpu)).flatten() else {
+        eprintln!("skipped: CPU {cpu} can't be switched off here");
+        return;
+    };
+    drop(off);
+    assert!(online_cpus().contains(&cpu));
+    // It is looked at the clocks every 5 s.
+    let goes_on = || {
+        let pid = spin(&program, "program", "0.5").0.to_string();
+        // Where no event matches, it fails.
+        let args = ["dump", "--last", "1m", "--event", "sample", "--pid", &pid];
+        recorder.flightctl(&args).status.success()
+    };
+    assert!(wait_until(Duration::from_secs(20), goes_on), "no samples any more");
+    assert_eq!(clocks(&recorder), expected_clocks(49));
+    let (pid, expected) = spin(&program, "program", "2");
+    let found = samples(&recorder, pid);
+    assert_near(found.len(), expected);
+    assert_rate(&recorder, &found);
 }
 
 #[test]

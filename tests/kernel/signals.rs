@@ -225,7 +225,7 @@ fn they_are_left_out_where_the_configuration_says_so() {
         assert_eq!(programs.contains_key("sched_waking"), on == "sched");
         let output = recorder.flightctl(&["dump", "--last", "1s"]);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let line = format!("# not recorded (off in the configuration's [record]): {off} (");
+        let line = format!("# not recorded (off in the configuration): {off} (");
         assert_eq!(said.matches(&line).count(), 1, "{said}");
     }
 }

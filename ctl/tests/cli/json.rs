@@ -302,8 +302,8 @@ fn what_the_configuration_leaves_out_is_as_the_schema_says() {
     assert_eq!(coverage["switched_off"], want);
     let said = stdout(&dump(dir.path(), &[]));
     let lines = [
-        "# lane trace: not recorded (off in the configuration's [record])\n",
-        "# not recorded (off in the configuration's [record]): signals (signal_deliver, \
+        "# lane trace: not recorded (off in the configuration)\n",
+        "# not recorded (off in the configuration): signals (signal_deliver, \
          signal_generate); later\\33 (of_later)\n",
     ];
     for line in lines {

@@ -1,6 +1,8 @@
 //! What the configuration comes to on a machine: pages a ring, bytes in all.
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, RING_LANES};
+use flightrec_format::abi::probe::{BINARIES, Binary};
+use flightrec_format::abi::record::sample::FRAMES_MAX;
 use flightrec_format::abi::slot::{SLOTS_PER_PAGE, WAYS};
 use flightrec_format::abi::state::CpuState;
 use nix::unistd::{SysconfVar, sysconf};
@@ -12,6 +14,13 @@ use super::{Config, Size};
 pub const META_PAGES: u32 = 128;
 /// Pages of the descriptor snapshot: two halves of 64, written in turn.
 const DESCRIPTOR_PAGES: u32 = 128;
+/// A CPU's stacks of a sample, before they are recorded (`Scratch`, probes-ebpf/src/samples.rs),
+/// with each frame's address in the kernel, its build id and its address in the program, bytes.
+const SAMPLE_SCRATCH: u64 = (FRAMES_MAX * (1 + BUILD_ID_WORDS + 1) + 5) as u64 * 8;
+/// `struct bpf_stack_build_id`, include/uapi/linux/bpf.h, in words.
+const BUILD_ID_WORDS: usize = 4;
+/// What threads are in the middle of (`WAITS`, probes-ebpf/src/waits.rs): 2,048 places, bytes.
+const WAITS: u64 = 2048 * 128;
 /// Smallest ring: one page is written while the other holds history.
 pub(super) const RING_LEAST: Size = Size::new(2 * PAGE_SIZE as u64);
 /// Smallest quiet ring of a CPU.
@@ -92,7 +101,10 @@ impl Sizing {
         let cpus = u64::from(online.max(1));
         let slot_pages = config.threads.slots.div_ceil(SLOTS_PER_PAGE as u32);
         let state = (u64::from(possible) * size_of::<CpuState>() as u64).next_multiple_of(PAGE);
-        let tables = u64::from(slot_pages + META_PAGES + DESCRIPTOR_PAGES) * PAGE + state;
+        let samples = (BINARIES * size_of::<Binary>()) as u64
+            + (u64::from(possible) * SAMPLE_SCRATCH).next_multiple_of(PAGE);
+        let tables =
+            u64::from(slot_pages + META_PAGES + DESCRIPTOR_PAGES) * PAGE + state + samples + WAITS;
 
         let percent = ram / 100 * u64::from(rings.max_ram_percent);
         let (cap, key) = if percent < rings.max_total.bytes() {

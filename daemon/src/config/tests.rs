@@ -357,12 +357,12 @@ fn a_cap_without_room_is_an_error_that_names_the_key() {
     config.rings.max_total = Size::mib(20);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
     assert!(
-        error.contains("256 CPUs") && error.contains("93MiB") && error.contains("raise max_total"),
+        error.contains("256 CPUs") && error.contains("94MiB") && error.contains("raise max_total"),
         "{error}"
     );
     config.rings.quiet = Size::new(0);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
-    assert!(error.contains("77MiB"), "{error}");
+    assert!(error.contains("78MiB"), "{error}");
     let error = Sizing::compute(&Config::default(), 2, 2, GIB / 10).unwrap_err().to_string();
     assert!(error.contains("max_ram_percent"), "{error}");
 }

@@ -58,8 +58,6 @@ pub(super) struct Plan {
     pub(super) enabled: u32,
     pub(super) record: Record,
     pub(super) thresholds: Thresholds,
-    /// Whether what runs is sampled.
-    samples: bool,
     pub(super) budget: Budget,
     pub(super) btf: PathBuf,
     pub(super) config: String,
@@ -103,7 +101,7 @@ impl Plan {
             SyscallPrograms::Auto => needed,
         };
         let record = &config.record;
-        let wanted = Wanted::new(form, record);
+        let wanted = Wanted::new(form, record, &config.sampling);
         let switched_off = attachments::switched_off(rows, &wanted);
         let rows = attachments::wanted(rows, &wanted);
         let choice = load::choose(&rows, &btf, &tracepoints);
@@ -130,7 +128,6 @@ impl Plan {
             enabled: switches(record),
             record: record.clone(),
             thresholds: Thresholds::of(config),
-            samples: config.sampling.hz > 0,
             budget: config.budget.clone(),
             btf: config.kernel.btf.clone(),
             config: config.to_toml(),
@@ -171,7 +168,7 @@ impl Plan {
             lanes: Lanes::new(
                 self.sizing.ring_bytes(),
                 Lane::RINGS.map(|lane| {
-                    let samples = lane == Lane::Trace && self.samples;
+                    let samples = lane == Lane::Trace && self.wanted.samples;
                     !(self.record.has_any(lane) || samples)
                 }),
             ),

@@ -1,5 +1,6 @@
 //! The functions of an ELF file.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
@@ -17,6 +18,14 @@ use object::{Endianness, FileKind, ReadCache, ReadRef};
 
 /// Most bytes that are read at once: a table of symbols, or of their names.
 const PIECE_MAX: u64 = 64 << 20;
+/// Most bytes that are read of a file in all.
+const FILE_MAX: u64 = 96 << 20;
+/// Most bytes of a segment of notes: real ones have some hundred.
+const NOTES_MAX: u64 = 64 << 10;
+/// Most program headers: real files have some ten. The format allows 2^32.
+const HEADERS_MAX: usize = 128;
+/// Longest name of a function.
+const NAME_MAX: usize = 512;
 /// Bytes of a build id, as recorded: behind shorter ones are zeros.
 const ID: usize = 20;
 
@@ -39,21 +48,35 @@ struct Function {
     name: u32,
 }
 
-/// A file that is read in bounded pieces.
+/// A file that is read in bounded pieces, and not beyond what is left.
 #[derive(Clone, Copy)]
-struct Bounded<'a>(&'a ReadCache<File>);
+struct Bounded<'a> {
+    file: &'a ReadCache<File>,
+    left: &'a Cell<u64>,
+}
+
+impl Bounded<'_> {
+    /// Counts what is to be read; an error where that is too much.
+    fn take(self, size: u64) -> Result<(), ()> {
+        let left = self.left.get().checked_sub(size).ok_or(())?;
+        self.left.set(left);
+        if size > PIECE_MAX { Err(()) } else { Ok(()) }
+    }
+}
 
 impl<'a> ReadRef<'a> for Bounded<'a> {
     fn len(self) -> Result<u64, ()> {
-        self.0.len()
+        self.file.len()
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        if size > PIECE_MAX { Err(()) } else { self.0.read_bytes_at(offset, size) }
+        self.take(size)?;
+        self.file.read_bytes_at(offset, size)
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
-        self.0.read_bytes_at_until(range, delimiter)
+        self.take(range.end.saturating_sub(range.start))?;
+        self.file.read_bytes_at_until(range, delimiter)
     }
 }
 
@@ -72,9 +95,11 @@ impl Functions {
     fn of(path: &Path, id: &[u8], room: usize) -> Option<(Self, bool)> {
         let file = open_regular(path)?;
         let cache = ReadCache::new(file);
-        match FileKind::parse(Bounded(&cache)).ok()? {
-            FileKind::Elf64 => Self::parse::<FileHeader64<Endianness>>(Bounded(&cache), id, room),
-            FileKind::Elf32 => Self::parse::<FileHeader32<Endianness>>(Bounded(&cache), id, room),
+        let left = Cell::new(FILE_MAX);
+        let data = Bounded { file: &cache, left: &left };
+        match FileKind::parse(data).ok()? {
+            FileKind::Elf64 => Self::parse::<FileHeader64<Endianness>>(data, id, room),
+            FileKind::Elf32 => Self::parse::<FileHeader32<Endianness>>(data, id, room),
             _ => None,
         }
     }
@@ -86,8 +111,12 @@ impl Functions {
     ) -> Option<(Self, bool)> {
         let header = H::parse(data).ok()?;
         let endian = header.endian().ok()?;
+        if header.phnum(endian, data).ok()? > HEADERS_MAX {
+            return None;
+        }
         let segments = header.program_headers(endian, data).ok()?;
-        let mut notes = segments.iter().filter_map(|of| of.notes(endian, data).ok().flatten());
+        let short = segments.iter().filter(|of| of.p_filesz(endian).into() <= NOTES_MAX);
+        let mut notes = short.filter_map(|of| of.notes(endian, data).ok().flatten());
         let has_id = notes.any(|mut notes| {
             while let Ok(Some(note)) = notes.next() {
                 if note.name() == b"GNU" && note.n_type(endian) == NT_GNU_BUILD_ID {
@@ -137,7 +166,7 @@ impl Functions {
 
     /// What they take in memory.
     pub(super) fn bytes(&self) -> usize {
-        self.all.len() * size_of::<Function>() + self.names.len()
+        size_of_val(&*self.all) + size_of_val(&*self.loads) + self.names.len()
     }
 
     /// The function that a byte of the file is in, and the byte of it.
@@ -150,7 +179,7 @@ impl Functions {
             return None;
         }
         let name = self.names.get(of.name as usize..)?;
-        let end = name.iter().position(|byte| *byte == 0)?;
+        let end = name.iter().take(NAME_MAX + 1).position(|byte| *byte == 0)?;
         let name = std::str::from_utf8(name.get(..end)?).ok().filter(|name| !name.is_empty())?;
         Some((name, at - of.at))
     }
@@ -237,6 +266,81 @@ mod tests {
         let id = [[7; 8].as_slice(), &[0; 12]].concat();
         assert!(is_id(&[7; 8], &id) && is_id(&[[7; 8].as_slice(), &[0; 24]].concat(), &id));
         assert!(!is_id(&[7; 9], &id) && !is_id(&[], &[0; 20]) && !is_id(&[7; 8], &[7; 8]));
+    }
+
+    /// A program's file of 64 bits, little-endian: 64 bytes of header, then what is given. It has
+    /// the build id of twenty 7s in the first of `notes` segments, each of which has so many bytes.
+    fn crafted(notes: usize, bytes: u64) -> (tempfile::NamedTempFile, Vec<u8>) {
+        let at = 64 + notes * 56;
+        let mut file = vec![0; 64];
+        file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        file[16..20].copy_from_slice(&[2, 0, 62, 0]);
+        file[20] = 1;
+        file[32] = 64; // e_phoff
+        file[52] = 64; // e_ehsize
+        file[54] = 56; // e_phentsize
+        file[56..58].copy_from_slice(&(notes as u16).to_le_bytes());
+        file[58] = 64; // e_shentsize
+        for i in 0..notes as u64 {
+            let offset = at as u64 + if i == 0 { 0 } else { 64 + i };
+            let segment = [4 | 4 << 32, offset, 0, 0, bytes, bytes, 4u64];
+            file.extend(segment.iter().flat_map(|word| word.to_le_bytes()));
+        }
+        let note = [4u32, 20, 3, u32::from_le_bytes(*b"GNU\0")];
+        file.extend(note.iter().flat_map(|word| word.to_le_bytes()));
+        file.extend([7; 20]);
+        let mut named = tempfile::NamedTempFile::new().unwrap();
+        named.write_all(&file).unwrap();
+        named.as_file().set_len(1 << 30).unwrap();
+        (named, vec![7; 20])
+    }
+
+    fn is_read((file, id): &(tempfile::NamedTempFile, Vec<u8>)) -> bool {
+        Functions::read(file.path(), None, id, ROOM).is_some()
+    }
+
+    #[test]
+    fn segments_of_notes_are_short_and_few() {
+        assert!(is_read(&crafted(1, 36)) && is_read(&crafted(100, 36)));
+        assert!(is_read(&crafted(1, NOTES_MAX)) && !is_read(&crafted(1, NOTES_MAX + 1)));
+        assert!(is_read(&crafted(HEADERS_MAX, 36)) && !is_read(&crafted(HEADERS_MAX + 1, 36)));
+        // More than 2^16: the number is in the first section's header.
+        let many = crafted(1, 36);
+        let mut bytes = std::fs::read(many.0.path()).unwrap();
+        bytes.truncate(4096);
+        bytes[56..58].copy_from_slice(&[0xff, 0xff]);
+        bytes[40..48].copy_from_slice(&1024u64.to_le_bytes()); // e_shoff
+        bytes[1024 + 44..1024 + 48].copy_from_slice(&(1u32 << 20).to_le_bytes()); // sh_info
+        std::fs::write(many.0.path(), &bytes).unwrap();
+        many.0.as_file().set_len(1 << 30).unwrap();
+        assert!(!is_read(&many));
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_a_limit() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 30).unwrap();
+        let (cache, left) = (ReadCache::new(file), Cell::new(FILE_MAX));
+        let data = Bounded { file: &cache, left: &left };
+        assert!(data.read_bytes_at(0, 40 << 20).is_ok());
+        assert!(data.read_bytes_at(1, 40 << 20).is_ok());
+        assert!(data.read_bytes_at(2, 40 << 20).is_err(), "in all");
+        assert!(data.read_bytes_at_until(0..u64::MAX, 1).is_err());
+        assert!(data.read_bytes_at(2, 1 << 20).is_ok());
+        left.set(u64::MAX);
+        assert!(data.read_bytes_at(0, PIECE_MAX + 1).is_err(), "at once");
+    }
+
+    #[test]
+    fn a_long_name_is_none() {
+        let of = |length: usize| {
+            let names = [vec![b'a'; length], vec![0]].concat();
+            let all = vec![Function { at: 5, size: 0, name: 0 }];
+            let functions = Functions { loads: vec![(0..10, 0)], all, names };
+            assert_eq!(functions.bytes(), 16 + 24 + length + 1);
+            functions.find(6).map(|(name, offset)| (name.len(), offset))
+        };
+        assert_eq!((of(NAME_MAX), of(NAME_MAX + 1)), (Some((NAME_MAX, 1)), None));
     }
 
     proptest! {

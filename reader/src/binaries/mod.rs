@@ -1,16 +1,17 @@
 //! Names of the functions that programs run: what a sample has is a byte of a binary's file; the
 //! file itself says which function that is.
 //!
-//! A file is only believed if it has the build id that was recorded, so a reader on any machine that
-//! has the same binaries gives the same names, and one that has others gives none. The recording may
-//! be a stranger's, and so may be the file: nothing but regular files is opened, and what is read is
-//! bounded (`elf`). Files are read when the first of their frames is asked for.
+//! A file is only believed if it has the build id that was recorded, so a reader on any machine
+//! that has the same binaries gives the same names, and one that has others gives none. The
+//! recording may be a stranger's, and so may be the file: nothing but regular files is opened, and
+//! what is read is bounded (`elf`). Files are read when the first of their frames is asked for.
 
 mod elf;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flightrec_format::abi::probe::BINARIES;
 use flightrec_format::abi::record::sample::UserFrame;
 use flightrec_format::meta::{self, Meta};
 use rustc_hash::FxHashMap;
@@ -46,9 +47,10 @@ pub struct Place<'a> {
 }
 
 impl Binaries {
-    /// Those that a recording's metadata name.
+    /// Those that a recording's metadata name, as many as a recorder names.
     pub fn new(meta: &Meta) -> Self {
-        let known = meta.binaries.iter().map(|of| (of.number, of.clone())).collect();
+        let all = meta.binaries.iter().take(BINARIES);
+        let known = all.map(|of| (of.number, of.clone())).collect();
         Self { known, read: Mutex::default() }
     }
 
@@ -59,7 +61,7 @@ impl Binaries {
         let functions = binary.and_then(|of| self.functions(of));
         let function = functions.and_then(|of| {
             let (name, offset) = of.find(frame.at.checked_sub(u64::from(!ran))?)?;
-            Some((name.to_owned(), offset + u64::from(!ran)))
+            Some((name.to_owned(), offset.checked_add(u64::from(!ran))?))
         });
         Place { function, binary }
     }
@@ -94,4 +96,21 @@ fn debug_file(build_id: &str) -> Option<PathBuf> {
     let is_hex = build_id.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (first, rest) = build_id.split_at_checked(2).filter(|_| is_hex)?;
     Some(Path::new(DEBUG_DIR).join(first).join(format!("{rest}.debug")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_known_as_a_recorder_names() {
+        let of = |number| meta::Binary { number, build_id: String::new(), path: String::new() };
+        let meta = Meta { binaries: (1..=u16::MAX).map(of).collect(), ..Meta::default() };
+        let binaries = Binaries::new(&meta);
+        let known = |binary| {
+            let frame = UserFrame { binary, at: u64::MAX };
+            binaries.find(frame, false).binary.is_some()
+        };
+        assert_eq!((known(BINARIES as u16), known(BINARIES as u16 + 1)), (true, false));
+    }
 }

@@ -213,7 +213,7 @@ fn json_has_the_documented_names() {
 fn what_is_switched_off_is_told() {
     let switched_off = vec!["disk".to_owned(), "later\u{1b}".to_owned()];
     let state = State::of_daemon(Status { switched_off, ..status() });
-    let want = "off          disk, later\\u{1b} (in the configuration's [record])\n";
+    let want = "off          disk, later\\u{1b} (in the configuration)\n";
     let said = text(&state, &TimeZone::UTC);
     assert!(said.contains(want), "{said}");
     assert_eq!(serde_json::to_value(&state).unwrap()["switched_off"][0], "disk");

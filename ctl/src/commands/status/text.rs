@@ -40,7 +40,7 @@ pub(super) fn text(state: &State, zone: &TimeZone) -> String {
     );
     if !state.switched_off.is_empty() {
         let keys: Vec<String> = state.switched_off.iter().map(|key| shown(key)).collect();
-        table.row("off", &format!("{} (in the configuration's [record])", keys.join(", ")));
+        table.row("off", &format!("{} (in the configuration)", keys.join(", ")));
     }
     for (i, Lacking { what, why }) in state.lacking.iter().enumerate() {
         let name = if i == 0 { "lacking" } else { "" };

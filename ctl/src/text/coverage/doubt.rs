@@ -26,7 +26,7 @@ fn line(doubt: &Doubt, strings: bool, times: &mut Times<'_>) -> String {
 pub fn why(part: Part, strings: bool) -> &'static str {
     match part {
         Part::Paths if strings => "their paths were not recorded, to stay within the budget",
-        Part::Paths => "their paths are not recorded (off in the configuration's [record])",
+        Part::Paths => "their paths are not recorded (off in the configuration)",
         Part::Arguments => "their arguments were not recorded, to stay within the budget",
         Part::Descriptors => {
             "the files of their descriptors are not known (opened before the first descriptor \

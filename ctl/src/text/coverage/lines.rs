@@ -179,7 +179,7 @@ fn summary(report: &Report, times: &mut Times<'_>) -> String {
 /// `lane sched: complete on CPUs 0, 2-3 (3 of 4)`
 fn lane_line(report: &Report, lane: Lane) -> String {
     if report.is_off(lane) {
-        return format!("lane {}: not recorded (off in the configuration's [record])", lane.name());
+        return format!("lane {}: not recorded (off in the configuration)", lane.name());
     }
     let (complete, all) = (report.complete_cpus(lane), report.cpus(lane));
     match complete.len() {
@@ -321,7 +321,7 @@ impl Times<'_> {
     }
 }
 
-/// `not recorded (off in the configuration's [record]): signals (signal_generate, signal_deliver)`;
+/// `not recorded (off in the configuration): signals (signal_generate, signal_deliver)`;
 /// lanes that are off as a whole are told by themselves.
 fn switched_off(report: &Report) -> Option<String> {
     let is_told = |name: &str| {
@@ -334,7 +334,7 @@ fn switched_off(report: &Report) -> Option<String> {
         (!kinds.is_empty()).then(|| format!("{} ({})", printable(&of.key), kinds.join(", ")))
     };
     let all: Vec<String> = report.switched_off.iter().filter_map(one).collect();
-    let off = "not recorded (off in the configuration's [record])";
+    let off = "not recorded (off in the configuration)";
     (!all.is_empty()).then(|| format!("{off}: {}", all.join("; ")))
 }
 

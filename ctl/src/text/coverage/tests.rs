@@ -47,7 +47,7 @@ fn a_lane_that_is_left_out_is_not_called_complete() {
     let report = Report::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
     let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC);
     assert!(lines[0].ends_with("complete on CPUs 0 in lanes syscall, task, trace"), "{lines:?}");
-    assert_eq!(lines[1], "lane sched: not recorded (off in the configuration's [record])");
+    assert_eq!(lines[1], "lane sched: not recorded (off in the configuration)");
     assert!(report.complete_cpus(Lane::Sched).is_empty());
 }
 
