@@ -280,7 +280,9 @@ fn who_has_seen_enough_and_who_asks_for_nonsense() {
     use std::io::Read;
     let recorder = start("");
     let mut command = recorder.flightctl_command();
-    command.arg("follow").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Kinds that no kernel lacks, which would be told.
+    command.args(["follow", "--event", "sys_enter,switch"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("flightctl");
     child.stdout.take().expect("its output").read_exact(&mut [0; 100]).expect("some lines");
     // The pipe is closed now; something happens, so that it notices.

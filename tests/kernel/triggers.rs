@@ -163,7 +163,7 @@ fn a_thread_that_can_not_be_woken_but_no_parent_by_vfork() {
     let parent = run(&bad_end(), &["vfork", "4000"]).id("pid");
     let mount = tempfile::tempdir_in(recorder.sandbox().root()).expect("a directory");
     let stuck =
-        run(&bad_end(), &["fuse", "4000", mount.path().to_str().expect("UTF-8")]).id("child");
+        run(&bad_end(), &["fuse", "8000", mount.path().to_str().expect("UTF-8")]).id("child");
     let words = format!("bad_end ({stuck}) has been in uninterruptible sleep for ");
     let snapshot = kept(&recorder, "blocked", |snapshot| says(snapshot, &words));
     let lines =

@@ -17,7 +17,10 @@ const MEMORY: [&str; 2] =
     ["triggers::pressure_on_memory", "triggers::a_process_killed_for_want_of_memory"];
 
 /// Those that need a control group with a limit to its CPU time.
-const QUOTA: [&str; 1] = ["quota::what_is_recorded_adds_up"];
+const QUOTA: [&str; 1] = ["quota::what_is_recorded_adds_up_to_what_the_kernel_counts"];
+
+/// Those that switch a CPU off.
+const HOTPLUG: [&str; 1] = ["samples::samples_go_on_when_a_cpu_was_off_for_a_moment"];
 
 /// Runs all tests of the workspace, with cargo-nextest where it is installed; behind them, if so
 /// asked, real kernels panic.
@@ -60,6 +63,11 @@ fn lacking() -> Vec<(&'static str, String)> {
         lacking.extend(
             MEMORY.map(|test| (test, format!("no control group with a limit to its memory ({e})"))),
         );
+    }
+    let switch = "/sys/devices/system/cpu/cpu1/online";
+    if let Err(e) = std::fs::File::options().write(true).open(switch) {
+        let why = format!("no CPU that may be switched off ({switch}: {e})");
+        lacking.extend(HOTPLUG.map(|test| (test, why.clone())));
     }
     if let Some(why) = CpuGroup::try_make(10).err().map(|e| e.to_string()).or_else(no_throttling) {
         lacking.extend(QUOTA.map(|test| (test, why.clone())));
