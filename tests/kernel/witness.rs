@@ -176,8 +176,9 @@ impl Witness {
         assert_eq!(
             output.status.code() == Some(3),
             !all_complete,
-            "{:?}: {coverage}",
-            output.status
+            "{all:?}: {:?}: {coverage}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
         );
         let complete =
             self.cpus(&coverage).iter().all(|cpu| is_complete(&coverage, "syscall", *cpu))

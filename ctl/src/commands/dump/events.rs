@@ -116,6 +116,9 @@ impl<'a> Dump<'a> {
         let windows = chapter.windows(&wall);
         // Of a stretch before the window nothing is told.
         let is_lead = windows.is_empty() && joins.is_some_and(|joins| joins.behind);
+        // Nor of one behind it, where its coverage has been told.
+        let is_behind =
+            windows.is_empty() && joins.is_some_and(|joins| joins.before) && !self.told.is_empty();
         let everything = plan.shown.wants_everything();
         let shown = chapter.windows_so_far(&wall);
         // From when on events are read; and from when on they count, however the window is parted.
@@ -133,14 +136,15 @@ impl<'a> Dump<'a> {
             holes: holes.clone(),
             joins: going.as_ref().map(|going| (going.front(), read.from)),
         };
-        let mut reports = if is_lead {
+        let mut reports = if is_lead || is_behind {
             Vec::new()
         } else {
             reports(recording, &windows, clock.now, &filter, &reading)
         };
         spare(&mut reports, recording, &filter);
         // Where the pages contradict what was told, they are right.
-        let is_silent = is_lead || self.is_told && reports.iter().all(Report::is_complete);
+        let is_silent =
+            is_lead || is_behind || self.is_told && reports.iter().all(Report::is_complete);
         self.is_told &= joins.is_some_and(|joins| joins.behind);
         if is_silent {
             reports.clear();
