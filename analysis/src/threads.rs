@@ -135,6 +135,16 @@ impl<A: Default> Threads<A> {
         }
     }
 
+    /// The account of a thread, if it is followed.
+    pub fn account(&mut self, tid: u32) -> Option<&mut A> {
+        self.table.get_mut(tid).map(|thread| &mut thread.account)
+    }
+
+    /// The system call that a thread is in, as far as that is known.
+    pub fn call_of(&self, tid: u32) -> Option<CallId> {
+        self.table.get(tid)?.call
+    }
+
     /// `tid` runs on `cpu`, as an event of its own says. Whether it is the first that is heard of
     /// that CPU, and the thread therefore has run there from the start.
     #[inline]

@@ -10,13 +10,20 @@ use crate::{json, text};
 
 /// The format of what is shown on an output.
 pub fn of(plan: &ShownPlan, output: &Output, zone: &TimeZone) -> Box<dyn Format> {
-    let &ShownPlan { format, merge, stacks, fds, color, .. } = plan;
+    let &ShownPlan { format, merge, stacks, graph, fds, color, .. } = plan;
     match format {
         FormatArg::Text => {
             let colour = output.colours(color, std::env::var_os("NO_COLOR").as_deref());
             let time_zone = zone.clone();
-            let options =
-                text::Options { colour, merge, fds, stacks, time_zone, ..text::Options::default() };
+            let options = text::Options {
+                colour,
+                merge,
+                fds,
+                stacks,
+                graph,
+                time_zone,
+                ..text::Options::default()
+            };
             // Beside what is kept, nobody sees what is said.
             Box::new(text::Format { options, is_kept: !output.is_terminal() })
         }

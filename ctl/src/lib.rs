@@ -16,6 +16,7 @@
 //!   [`print`](mod@print) brings events to them, on two threads.
 //! - Options that several commands have, as typed, and what they mean: [`options`], of [`value`]s
 //!   and [`filter`]s. What several commands do: [`follow`], [`state`], [`target`], [`output`].
+//! - Sums over a window: [`report`].
 //! - Commands, a module each with all there is of one: [`commands`]. The command line that they
 //!   make: [`cli`].
 
@@ -36,6 +37,7 @@ pub mod output;
 pub mod print;
 pub mod progress;
 pub mod render;
+pub mod report;
 pub mod schema;
 pub mod state;
 pub mod stderr;

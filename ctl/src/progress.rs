@@ -28,7 +28,9 @@ impl Observer for Terminal {
     }
 
     fn note(&self, line: &str) {
-        note(line);
+        if !OFF.load(Ordering::Relaxed) {
+            note(line);
+        }
     }
 
     fn reads_files(&self) {

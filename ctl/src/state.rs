@@ -17,7 +17,7 @@ use serde::Serialize;
 use flightrec_format::abi::counts as format;
 use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::abi::state::{
-    GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SAMPLING, GIVEN_STRINGS, GIVEN_SYSCALLS,
+    GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SAMPLING, GIVEN_STACKS, GIVEN_STRINGS, GIVEN_SYSCALLS,
 };
 use flightrec_format::control::{
     self, CpuTotals, DELETED_FOR, DescriptorStatus, Status, StoreState, StoreStatus, Totals,
@@ -83,6 +83,32 @@ pub struct State {
     /// What this kernel lacks of what is optional.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lacking: Vec<Lacking>,
+    /// Tracepoints that the configuration names; none where the pinned rings were read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tracepoints: Vec<Tracepoint>,
+}
+
+/// A tracepoint that the configuration names, and what became of its events.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tracepoint {
+    /// `SUBSYSTEM:NAME`.
+    pub name: String,
+    /// The condition under which its events are recorded; none: always.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub when: String,
+    /// Events that were recorded.
+    pub recorded: u64,
+    /// Events that the budget refused, or that came while another program was writing.
+    pub refused: u64,
+    /// Events for which the condition did not hold.
+    pub left_out: u64,
+}
+
+impl From<control::TraceStatus> for Tracepoint {
+    fn from(of: control::TraceStatus) -> Self {
+        let control::TraceStatus { name, when, recorded, refused, left_out } = of;
+        Self { name, when, recorded, refused, left_out }
+    }
 }
 
 /// Something that is not recorded, as this kernel lacks what it takes.
@@ -189,6 +215,8 @@ pub enum Level {
     UntimedExits,
     /// Of the arguments, the first alone is.
     FewerArguments,
+    /// Neither stacks of long waits nor functions of samples are.
+    NoStacks,
     /// System calls are in stretches.
     Sampling,
     /// Of processes that make many, system calls are refused.
@@ -200,10 +228,11 @@ pub enum Level {
 }
 
 /// The steps of degradation: bit, and the level that it makes, whose name it has.
-const STEPS: [(u32, Level); 5] = [
+const STEPS: [(u32, Level); 6] = [
     (GIVEN_STRINGS, Level::NoStrings),
     (GIVEN_EXIT_TIMES, Level::UntimedExits),
     (GIVEN_ARGUMENTS, Level::FewerArguments),
+    (GIVEN_STACKS, Level::NoStacks),
     (GIVEN_SAMPLING, Level::Sampling),
     (GIVEN_SYSCALLS, Level::QuietOnly),
 ];
@@ -236,6 +265,7 @@ impl Level {
             Self::NoStrings => "no_strings",
             Self::UntimedExits => "untimed_exits",
             Self::FewerArguments => "fewer_arguments",
+            Self::NoStacks => "no_stacks",
             Self::Sampling => "sampling",
             Self::QuietOnly => "quiet_only",
             Self::Detached => "detached",
@@ -520,6 +550,7 @@ impl State {
             unpinned,
             switched_off: status.switched_off,
             lacking: status.lacking.into_iter().map(|(what, why)| Lacking { what, why }).collect(),
+            tracepoints: status.tracepoints.into_iter().map(Tracepoint::from).collect(),
             ..Self::counted(
                 status.session,
                 (status.recording_since, status.wall_offset),
@@ -615,6 +646,7 @@ impl State {
             unpinned: None,
             switched_off: Vec::new(),
             lacking: Vec::new(),
+            tracepoints: Vec::new(),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use anyhow::{Context, Result, bail};
 use aya::Ebpf;
 use aya::programs::{RawTracePoint, TracePoint};
-use flightd::attachments::{self, ATTACHMENTS, Attachment, ProgramForm, Wanted};
+use flightd::attachments::{self, ATTACHMENTS, ProgramForm, Wanted};
 use flightd::load::kernel_version;
 use nix::sys::utsname::uname;
 
@@ -29,14 +29,23 @@ fn main() -> Result<()> {
     raw.load()?;
     let rows = attachments::wanted(ATTACHMENTS, &Wanted::all(form));
     let recording = rows.iter().filter(|row| row.topic.is_some());
-    let tracepoints: Vec<_> = recording.filter_map(Attachment::tracepoint).collect();
-    for (tracepoint, _) in tracepoints.iter().filter(|(_, form)| *form == ProgramForm::TpBtf) {
-        raw.attach(tracepoint.name).with_context(|| format!("can't attach to {tracepoint}"))?;
+    let tracepoints: Vec<_> = recording
+        .filter_map(|row| {
+            row.tracepoint().map(|(tracepoint, form)| (tracepoint, form, row.optional))
+        })
+        .collect();
+    for (tracepoint, _, optional) in tracepoints.iter().filter(|row| row.1 == ProgramForm::TpBtf) {
+        // The recorder does without it as well where this kernel lacks it.
+        if let Err(e) = raw.attach(tracepoint.name)
+            && !optional
+        {
+            return Err(e).with_context(|| format!("can't attach to {tracepoint}"));
+        }
     }
     let classic: &mut TracePoint =
         ebpf.program_mut(classic_name).context("no such program")?.try_into()?;
     classic.load()?;
-    for (tracepoint, _) in tracepoints.iter().filter(|(_, form)| *form == ProgramForm::Tracepoint) {
+    for (tracepoint, ..) in tracepoints.iter().filter(|row| row.1 == ProgramForm::Tracepoint) {
         classic
             .attach(tracepoint.category, tracepoint.name)
             .with_context(|| format!("can't attach to {tracepoint}"))?;

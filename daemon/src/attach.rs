@@ -4,16 +4,21 @@
 //! A program is pinned under `progs/` of a generation's directory, its link under `links/`, by the
 //! row's [`Attachment::pin`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::num::NonZero;
 use std::os::fd::AsFd;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, available_parallelism};
 
 use aya::Ebpf;
 use aya::programs::links::FdLink;
 use aya::programs::{
-    BtfTracePoint, FEntry, FExit, Iter, PerfEvent, Program, ProgramError, RawTracePoint, TracePoint,
+    BtfTracePoint, FEntry, FExit, Iter, PerfEvent, Program, ProgramError, RawTracePoint,
+    TracePoint, UProbe,
 };
 use flightrec_format::live::sys;
 use flightrec_format::meta::Lacking;
@@ -22,10 +27,13 @@ use tracing::debug;
 use crate::attachments::{Attachment, Hook, Place, ProgramForm, Tracepoint};
 use crate::load::LoadError;
 use crate::tracepoints::Tracepoints;
-use crate::{clocks, tracepoint};
+use crate::{clocks, tracepoint, traces};
 
-/// Loads, attaches and pins rows, in their order. Tells which optional ones this kernel refused; a
-/// required one that is refused is the error.
+/// Threads that load programs at most: a few programs are most of the work.
+const MAX_LOADERS: usize = 4;
+
+/// Loads rows, and attaches and pins them in their order. Tells which optional ones this kernel
+/// refused; a required one that is refused is the error.
 pub fn attach(
     ebpf: &mut Ebpf,
     rows: &[Attachment],
@@ -33,7 +41,8 @@ pub fn attach(
     btf: &aya::Btf,
     dir: &Path,
 ) -> Result<Vec<Lacking>, LoadError> {
-    let mut attacher = Attacher { ebpf, tracepoints, btf, dir };
+    let refusals = load(ebpf, rows, btf);
+    let mut attacher = Attacher { ebpf, refusals, tracepoints, dir };
     let mut lacking = Vec::new();
     for row in rows {
         match attacher.attach(row) {
@@ -63,11 +72,19 @@ pub fn gone(
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect();
     let mut links = links?;
-    // CPUs come and go, and so do their clocks.
-    links.retain(|name| !clocks::is_pin(name));
+    // CPUs come and go, and so do their clocks; and what the configuration names besides.
+    links.retain(|name| !clocks::is_pin(name) && !traces::is_pin(name));
+    let stand_in = |of: &Attachment| rows.iter().find(|row| row.in_place_of == Some(of.program));
+    let stood_in: BTreeSet<&str> = rows
+        .iter()
+        .filter(|row| stand_in(row).is_some_and(|other| links.contains(other.pin())))
+        .map(|row| row.program)
+        .collect();
     let mut gone = Vec::new();
     for row in rows.iter().filter(|row| row.has_link() && !row.is_among(lacking)) {
-        if links.remove(row.pin()) {
+        // Of two names of a tracepoint a kernel has one; where it has neither, the first is
+        // lacking.
+        if links.remove(row.pin()) || row.in_place_of.is_some() || stood_in.contains(row.program) {
             continue;
         }
         if !row.optional || row.topic.is_some() {
@@ -96,7 +113,7 @@ pub fn attach_again(row: &Attachment, number: Option<u32>, dir: &Path) -> io::Re
         ProgramForm::Tracepoint => {
             let number =
                 number.ok_or_else(|| io::Error::other("the tracepoint's number is not known"))?;
-            tracepoint::attach(program.as_fd(), tracepoint.name, number, &link)
+            tracepoint::attach(program.as_fd(), tracepoint.name, number, 0, &link)
         }
     }
 }
@@ -119,10 +136,70 @@ fn remove(pin: &Path) -> io::Result<()> {
     }
 }
 
+/// Loads the programs of rows, those of different rows at the same time: nearly all of a start's
+/// time is the kernel's verification, which takes no lock for whoever may load any program
+/// (`bpf_check`, kernel/bpf/verifier.c, Linux 6.1 and 6.18). Returns what was refused, by program.
+fn load(
+    ebpf: &mut Ebpf,
+    rows: &[Attachment],
+    btf: &aya::Btf,
+) -> BTreeMap<&'static str, ProgramError> {
+    let mut programs: BTreeMap<&str, &mut Program> = ebpf.programs_mut().collect();
+    let jobs: Vec<_> =
+        rows.iter().filter_map(|row| Some((row, programs.remove(row.program)?))).collect();
+    // The last rows are those of system calls, which take longest: they are begun first.
+    let jobs = Mutex::new(jobs);
+    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let work = || {
+        let mut refused = Vec::new();
+        while let Some((row, program)) = next() {
+            if let Err(e) = load_program(row.hook, program, btf) {
+                refused.push((row.program, e));
+            }
+        }
+        refused
+    };
+    let workers = available_parallelism().map_or(1, NonZero::get).min(MAX_LOADERS);
+    thread::scope(|scope| {
+        let spawn = |_| thread::Builder::new().name("load".into()).spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (1..workers).filter_map(spawn).collect();
+        let mut refusals = BTreeMap::from_iter(work());
+        for other in others {
+            refusals.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        refusals
+    })
+}
+
+fn load_program(hook: Hook, program: &mut Program, btf: &aya::Btf) -> Result<(), ProgramError> {
+    match hook {
+        Hook::Tracepoint(tracepoint, ProgramForm::TpBtf) => {
+            <&mut BtfTracePoint>::try_from(program)?.load(tracepoint.name, btf)
+        }
+        Hook::Tracepoint(_, ProgramForm::Tracepoint) | Hook::Configured => {
+            <&mut TracePoint>::try_from(program)?.load()
+        }
+        Hook::Function(function, Place::Entry) => {
+            <&mut FEntry>::try_from(program)?.load(function, btf)
+        }
+        Hook::Function(function, Place::Return) => {
+            <&mut FExit>::try_from(program)?.load(function, btf)
+        }
+        Hook::Once(objects) | Hook::File(objects) | Hook::Process(objects) => {
+            <&mut Iter>::try_from(program)?.load(objects, btf)
+        }
+        Hook::Clock => <&mut PerfEvent>::try_from(program)?.load(),
+        Hook::Probe => <&mut UProbe>::try_from(program)?.load(),
+        Hook::Daemon => <&mut RawTracePoint>::try_from(program)?.load(),
+    }
+}
+
+/// Attaches and pins programs that are loaded.
 struct Attacher<'a> {
     ebpf: &'a mut Ebpf,
+    /// Why programs are not loaded.
+    refusals: BTreeMap<&'static str, ProgramError>,
     tracepoints: &'a Tracepoints,
-    btf: &'a aya::Btf,
     dir: &'a Path,
 }
 
@@ -139,26 +216,30 @@ fn pinning<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
 impl Attacher<'_> {
     fn attach(&mut self, row: &Attachment) -> Result<(), LoadError> {
         match row.hook {
-            Hook::Tracepoint(tracepoint, ProgramForm::TpBtf) => self.tp_btf(row, tracepoint),
+            Hook::Tracepoint(_, ProgramForm::TpBtf) => self.tp_btf(row),
             Hook::Tracepoint(tracepoint, ProgramForm::Tracepoint) => self.classic(row, tracepoint),
-            Hook::Function(name, place) => self.function(row, name, place),
-            Hook::Once(objects) => self.run_once(row, objects),
-            Hook::File(objects) => self.file(row, objects),
-            Hook::Process(objects) => self.for_process(row, objects),
+            Hook::Function(name, _) => self.function(row, name),
+            Hook::Once(_) => self.run_once(row),
+            Hook::File(_) => self.file(row),
             Hook::Clock => self.clock(row),
-            Hook::Daemon => self.for_daemon(row),
+            // Others link or run these: [`crate::probes`], the daemon, and
+            // [`crate::recording::Recording`] when it is complete.
+            Hook::Process(_) | Hook::Probe | Hook::Daemon | Hook::Configured => self.pin(row),
         }
     }
 
+    /// A program, if it was loaded.
     fn program(&mut self, name: &'static str) -> Result<&mut Program, LoadError> {
+        if let Some(e) = self.refusals.remove(name) {
+            return Err(refused(name)(e));
+        }
         self.ebpf.program_mut(name).ok_or(LoadError::Missing(name))
     }
 
-    fn tp_btf(&mut self, row: &Attachment, tracepoint: Tracepoint) -> Result<(), LoadError> {
-        let (name, btf) = (row.program, self.btf);
+    fn tp_btf(&mut self, row: &Attachment) -> Result<(), LoadError> {
+        let name = row.program;
         let (prog, link) = (program_pin(self.dir, row), link_pin(self.dir, row));
         let program: &mut BtfTracePoint = self.program(name)?.try_into().map_err(refused(name))?;
-        program.load(tracepoint.name, btf).map_err(refused(name))?;
         program.pin(&prog).map_err(pinning(prog))?;
         let id = program.attach().map_err(refused(name))?;
         let fd: FdLink = program.take_link(id).map_err(refused(name))?.into();
@@ -166,17 +247,10 @@ impl Attacher<'_> {
         Ok(())
     }
 
-    fn function(&mut self, row: &Attachment, function: &str, at: Place) -> Result<(), LoadError> {
-        let (name, btf) = (row.program, self.btf);
+    fn function(&mut self, row: &Attachment, function: &str) -> Result<(), LoadError> {
+        let name = row.program;
         let (prog, link) = (program_pin(self.dir, row), link_pin(self.dir, row));
         let program = self.program(name)?;
-        let loaded = match at {
-            Place::Entry => <&mut FEntry>::try_from(&mut *program)
-                .and_then(|program| program.load(function, btf)),
-            Place::Return => <&mut FExit>::try_from(&mut *program)
-                .and_then(|program| program.load(function, btf)),
-        };
-        loaded.map_err(refused(name))?;
         program.pin(&prog).map_err(pinning(prog))?;
         let fd = program.fd().map_err(refused(name))?;
         let attached = sys::attach_tracing(fd.as_fd())
@@ -188,11 +262,10 @@ impl Attacher<'_> {
         let (name, number) = (row.program, self.tracepoints.number(tracepoint));
         let (prog, link) = (program_pin(self.dir, row), link_pin(self.dir, row));
         let program: &mut TracePoint = self.program(name)?.try_into().map_err(refused(name))?;
-        program.load().map_err(refused(name))?;
         program.pin(&prog).map_err(pinning(prog))?;
         let number = number.ok_or(LoadError::Tracepoint { tracepoint })?;
         let fd = program.fd().map_err(refused(name))?;
-        tracepoint::attach(fd.as_fd(), tracepoint.name, number, &link).map_err(|e| {
+        tracepoint::attach(fd.as_fd(), tracepoint.name, number, 0, &link).map_err(|e| {
             match tracepoint::paranoid() {
                 Some(level) if level > 2 && e.kind() == io::ErrorKind::PermissionDenied => {
                     LoadError::Paranoid { tracepoint, level }
@@ -202,27 +275,15 @@ impl Attacher<'_> {
         })
     }
 
-    fn for_daemon(&mut self, row: &Attachment) -> Result<(), LoadError> {
-        let (name, prog) = (row.program, program_pin(self.dir, row));
-        let program: &mut RawTracePoint = self.program(name)?.try_into().map_err(refused(name))?;
-        program.load().map_err(refused(name))?;
-        program.pin(&prog).map_err(pinning(prog))
+    fn pin(&mut self, row: &Attachment) -> Result<(), LoadError> {
+        let prog = program_pin(self.dir, row);
+        self.program(row.program)?.pin(&prog).map_err(pinning(prog))
     }
 
-    fn for_process(&mut self, row: &Attachment, objects: &str) -> Result<(), LoadError> {
-        let (name, btf, prog) = (row.program, self.btf, program_pin(self.dir, row));
-        let program: &mut Iter = self.program(name)?.try_into().map_err(refused(name))?;
-        program.load(objects, btf).map_err(refused(name))?;
-        program.pin(&prog).map_err(pinning(prog))
-    }
-
-    /// Loaded, and made sure that there are clocks. They are set when the recording is complete
+    /// Pinned, and made sure that there are clocks. They are set when the recording is complete
     /// ([`clocks::set`]).
     fn clock(&mut self, row: &Attachment) -> Result<(), LoadError> {
-        let (name, prog) = (row.program, program_pin(self.dir, row));
-        let program: &mut PerfEvent = self.program(name)?.try_into().map_err(refused(name))?;
-        program.load().map_err(refused(name))?;
-        program.pin(&prog).map_err(pinning(prog))?;
+        self.pin(row)?;
         clocks::check().map_err(|source| {
             let is_refused = source.kind() == io::ErrorKind::PermissionDenied;
             let level = tracepoint::paranoid().filter(|level| is_refused && *level > 2);
@@ -230,10 +291,9 @@ impl Attacher<'_> {
         })
     }
 
-    fn run_once(&mut self, row: &Attachment, objects: &str) -> Result<(), LoadError> {
-        let (name, btf) = (row.program, self.btf);
+    fn run_once(&mut self, row: &Attachment) -> Result<(), LoadError> {
+        let name = row.program;
         let program: &mut Iter = self.program(name)?.try_into().map_err(refused(name))?;
-        program.load(objects, btf).map_err(refused(name))?;
         let id = program.attach().map_err(refused(name))?;
         let link = program.take_link(id).map_err(refused(name))?;
         let walked =
@@ -245,10 +305,9 @@ impl Attacher<'_> {
         walked.map(drop).map_err(|source| LoadError::Pin { path: walk().into(), source })
     }
 
-    fn file(&mut self, row: &Attachment, objects: &str) -> Result<(), LoadError> {
-        let (name, btf, link) = (row.program, self.btf, link_pin(self.dir, row));
+    fn file(&mut self, row: &Attachment) -> Result<(), LoadError> {
+        let (name, link) = (row.program, link_pin(self.dir, row));
         let program: &mut Iter = self.program(name)?.try_into().map_err(refused(name))?;
-        program.load(objects, btf).map_err(refused(name))?;
         let id = program.attach().map_err(refused(name))?;
         let fd: FdLink = program
             .take_link(id)
@@ -313,6 +372,22 @@ mod tests {
         // What somebody else put there is not this recording.
         fs::write(dir.path().join("links/strange"), "").unwrap();
         assert_eq!(gone(&rows(), &lacking, dir.path()).unwrap(), None);
+    }
+
+    #[test]
+    fn of_two_names_of_a_tracepoint_one_is_attached() {
+        let (new, old) = (row("io_uring_submit_req"), row("io_uring_submit_sqe"));
+        for other in [&new, &old] {
+            let dir = attached();
+            detach(other, dir.path()).unwrap();
+            assert_eq!(gone(&rows(), &[], dir.path()).unwrap(), Some(Vec::new()));
+        }
+        let dir = attached();
+        detach(&new, dir.path()).unwrap();
+        detach(&old, dir.path()).unwrap();
+        assert_eq!(gone(&rows(), &[], dir.path()).unwrap(), None);
+        let lacking = [new.lacking("no tracepoint".into())];
+        assert_eq!(gone(&rows(), &lacking, dir.path()).unwrap(), Some(Vec::new()));
     }
 
     #[test]

@@ -12,8 +12,8 @@ use flightrec_format::abi::probe::STACK_WALK;
 use flightrec_format::meta::{Lacking, SwitchedOff};
 
 use crate::btf::{
-    COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, SOCKET, SOFTIRQS,
-    STACKS, THROTTLED, VICTIM,
+    COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, RING, SOCKET,
+    SOFTIRQS, STACKS, THROTTLED, VICTIM,
 };
 use crate::config::{Record, Sampling, Topic};
 
@@ -83,8 +83,12 @@ pub enum Hook {
     Process(&'static str),
     /// The clock of each CPU ([`crate::clocks`]).
     Clock,
+    /// Functions and marks that somebody asks for, for a time ([`crate::probes`]).
+    Probe,
     /// The daemon itself, by `BPF_PROG_TEST_RUN`.
     Daemon,
+    /// The tracepoints that the configuration names, in the classic form.
+    Configured,
 }
 
 /// A program of the probes.
@@ -105,6 +109,9 @@ pub struct Attachment {
     /// Whether the recording does without it where this kernel lacks it. What is not optional is
     /// required: flightd then does not start.
     pub optional: bool,
+    /// The optional program whose tracepoint has this one's name in older kernels: a kernel has one
+    /// of the two.
+    pub in_place_of: Option<&'static str>,
     /// The optional offsets that it can't do without ([`crate::btf::Group`]).
     pub offsets: &'static [Group],
     /// Optional offsets that it can do without, and what its events then lack.
@@ -125,8 +132,8 @@ pub struct Refinement {
 /// What tells an event that a thread causes from one that an interrupt does.
 const CONTEXT_OF_EVENTS: Refinement = Refinement {
     group: CONTEXT,
-    what: "context of wakeups, of requests to disks, of waits for locks and of connections (an \
-           interrupt's looks like the interrupted thread's)",
+    what: "context of wakeups, of requests to disks, of waits for locks, of connections and of \
+           results of io_uring (an interrupt's looks like the interrupted thread's)",
     kinds: &[
         "waking",
         "wakeup_new",
@@ -136,6 +143,7 @@ const CONTEXT_OF_EVENTS: Refinement = Refinement {
         "contention",
         "tcp_retransmit",
         "sock_state",
+        "io_complete",
     ],
 };
 
@@ -201,12 +209,19 @@ pub const ATTACHMENTS: &[Attachment] = &[
     lock("contention_begin", "beginnings of long waits for locks"),
     network("tcp", "tcp_retransmit_skb", &["tcp_retransmit"], "packets that are sent again"),
     network("sock", "inet_sock_set_state", &["sock_state"], "states of connections"),
-    throttling("unthrottle_return", Place::Return, "ends of waits for CPU time that is used up"),
+    throttling("unthrottle_return", Place::Return, "waits of control groups for CPU time")
+        .records(&["throttle"]),
+    // It tells the other when the wait began.
     throttling(
         "unthrottle_entry",
         Place::Entry,
-        "beginnings of waits for CPU time that is used up",
+        "beginnings of waits of control groups for CPU time",
     ),
+    ring("io_uring_complete", &["io_complete"], "results of operations of io_uring")
+        .refined_by(&[CONTEXT_OF_EVENTS]),
+    ring("io_uring_submit_req", &["io_submit"], "operations of io_uring"),
+    ring("io_uring_submit_sqe", &["io_submit"], "operations of io_uring")
+        .in_place_of("io_uring_submit_req"),
     tp_btf(Topic::Syscalls, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls"),
     tp_btf(Topic::Syscalls, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls"),
     classic(Topic::Syscalls, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls")
@@ -223,6 +238,14 @@ pub const ATTACHMENTS: &[Attachment] = &[
     row(MAPPING_WALK, Hook::Process("task_vma"), "names of binaries in samples")
         .optional(&[MAPPINGS]),
     row(SAMPLE, Hook::Clock, "samples of what runs").records(&["sample"]).optional(&[]),
+    row(FUNCTION_ENTRY, Hook::Probe, "functions that are probed")
+        .records(&["function"])
+        .optional(&[]),
+    row(FUNCTION_RETURN, Hook::Probe, "returns of functions that are probed").optional(&[]),
+    row(FUNCTION_MARK, Hook::Probe, "marks in programs that are probed").optional(&[]),
+    row(TRACE_EVENT, Hook::Configured, "tracepoints that the configuration names")
+        .records(&["tracepoint"])
+        .optional(&[]),
     // Without these offsets it takes what somebody writes into the log for the kernel's own words.
     row("console", Hook::tp_btf("printk", "console"), "the kernel's log, for triggers")
         .optional(&[]),
@@ -240,6 +263,18 @@ pub const MAPPING_WALK: &str = "walk_mappings";
 /// What records samples.
 pub const SAMPLE: &str = "sample";
 
+/// What records calls of functions that are probed.
+pub const FUNCTION_ENTRY: &str = "function_entry";
+
+/// What records their returns.
+pub const FUNCTION_RETURN: &str = "function_return";
+
+/// What records marks in programs.
+pub const FUNCTION_MARK: &str = "function_mark";
+
+/// What records the tracepoints that the configuration names.
+pub const TRACE_EVENT: &str = "trace_event";
+
 /// A required program that records no events.
 const fn row(program: &'static str, hook: Hook, what: &'static str) -> Attachment {
     Attachment {
@@ -250,6 +285,7 @@ const fn row(program: &'static str, hook: Hook, what: &'static str) -> Attachmen
         what,
         kinds: &[],
         optional: false,
+        in_place_of: None,
         offsets: &[],
         refined_by: &[],
     }
@@ -311,11 +347,19 @@ const fn network(
         .refined_by(&[CONTEXT_OF_EVENTS])
 }
 
+/// The same, of io_uring.
+const fn ring(
+    name: &'static str,
+    kinds: &'static [&'static str],
+    what: &'static str,
+) -> Attachment {
+    tp_btf(Topic::IoUring, "io_uring", name, kinds, what).optional(&[RING])
+}
+
 /// An optional program on the function that lets a control group run again on a CPU.
 const fn throttling(program: &'static str, place: Place, what: &'static str) -> Attachment {
     row(program, Hook::Function("unthrottle_cfs_rq", place), what)
         .about(Topic::Throttling)
-        .records(&["throttle"])
         .optional(&[THROTTLED])
 }
 
@@ -363,6 +407,11 @@ impl Attachment {
     #[must_use]
     pub const fn optional(self, offsets: &'static [Group]) -> Self {
         Self { optional: true, offsets, ..self }
+    }
+
+    /// Its tracepoint is what older kernels have in the place of this program's.
+    const fn in_place_of(self, program: &'static str) -> Self {
+        Self { in_place_of: Some(program), ..self }
     }
 
     /// Its events have more where the kernel has these offsets.
@@ -558,6 +607,10 @@ mod tests {
             "symbol",
             "walk_mappings",
             "sample",
+            "function_entry",
+            "function_return",
+            "function_mark",
+            "trace_event",
             "console",
         ];
         assert_eq!(programs(&none_but(&[])), least);
@@ -591,8 +644,9 @@ mod tests {
                 assert_eq!(rest.contains(&row.program), always.contains(&row.program));
             }
         }
-        // The recorder's own words are recorded always; samples have a key of their own.
-        assert_eq!(kinds.len(), Kind::COUNT - 3, "{kinds:?}");
+        // The recorder's own words are recorded always; samples have a key of their own,
+        // tracepoints that are configured their tables, and functions are probed on request.
+        assert_eq!(kinds.len(), Kind::COUNT - 5, "{kinds:?}");
     }
 
     #[test]

@@ -3,13 +3,17 @@
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::iter;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::abi::trace::TraceCount;
 use flightrec_format::control::{
-    Account, PAGES_MAX, Position, Status, StoreState, ThreadStack, Totals, Unpinned,
+    Account, FunctionCalls, NewProbe, PAGES_MAX, Position, ProbeChoice, ProbeStatus, Status,
+    StoreState, ThreadStack, Totals, TraceStatus, Unpinned,
 };
 use flightrec_format::live::{Cursor, LiveError, Since};
+use flightrec_format::meta::Tracepoint;
 use flightrec_format::{meta, slots};
 use tracing::{info, warn};
 
@@ -18,6 +22,7 @@ use crate::config::Share;
 use crate::control::{Backend, Batches, Meter};
 use crate::descriptors::Descriptors;
 use crate::drain::Monitor;
+use crate::probes::Probes;
 use crate::recording::Recording;
 use crate::snapshots::Snapshots;
 use crate::{clock, pins};
@@ -30,6 +35,7 @@ pub struct Server {
     budget: Arc<Settings>,
     descriptors: Descriptors,
     snapshots: Arc<Snapshots>,
+    probes: Probes,
     since: u64,
     /// What was told of the pins.
     told: Mutex<Option<Unpinned>>,
@@ -47,7 +53,9 @@ impl Server {
     ) -> Self {
         let descriptors = Descriptors::open(recording.live().clone(), recording.file_walk());
         descriptors.keep_up();
-        Self { recording, files, budget, descriptors, snapshots, since, told: Mutex::new(None) }
+        let probes = Probes::new(recording.clone());
+        let told = Mutex::new(None);
+        Self { recording, files, budget, descriptors, snapshots, probes, since, told }
     }
 
     /// What is wrong with the pins; told to the log when that changes.
@@ -70,10 +78,20 @@ impl Server {
         unpinned
     }
 
+    /// What is probed.
+    pub fn probes(&self) -> &Probes {
+        &self.probes
+    }
+
     /// The snapshots of what descriptors stand for.
     pub fn descriptors(&self) -> &Descriptors {
         &self.descriptors
     }
+}
+
+fn trace_status((of, counts): (Tracepoint, TraceCount)) -> TraceStatus {
+    let (Tracepoint { name, when, .. }, TraceCount { recorded, refused, left_out }) = (of, counts);
+    TraceStatus { name, when, recorded, refused, left_out }
 }
 
 impl Backend for Server {
@@ -106,6 +124,7 @@ impl Backend for Server {
             unpinned: self.unpinned(),
             switched_off: meta.switched_off.iter().map(|off| off.key.clone()).collect(),
             lacking: meta.lacking.iter().map(|of| (of.what.clone(), of.why.clone())).collect(),
+            tracepoints: recording.trace_counts().into_iter().map(trace_status).collect(),
         }
     }
 
@@ -212,6 +231,26 @@ impl Backend for Server {
             }
             _ => format!("the kernel did not tell the stacks of blocked threads: {e}"),
         })
+    }
+
+    fn add_probe(&self, new: &NewProbe, events: Vec<OwnedFd>) -> Result<ProbeStatus, String> {
+        self.probes.add(new, events)
+    }
+
+    fn probes(&self) -> Vec<ProbeStatus> {
+        self.probes.list()
+    }
+
+    fn takes_files(&self) -> bool {
+        self.probes.takes_files()
+    }
+
+    fn remove_probes(&self, choice: &ProbeChoice) -> Result<Vec<ProbeStatus>, String> {
+        self.probes.remove(choice)
+    }
+
+    fn function_calls(&self) -> (Vec<FunctionCalls>, u64) {
+        (self.probes.calls(), clock::mono())
     }
 
     fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String> {

@@ -10,12 +10,13 @@
 
 mod walker;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use flightrec_format::abi::probe::{BINARIES, Binary as Entry, MAPPING_PATH, Mapping};
 use flightrec_format::live::map::ArrayMap;
@@ -28,6 +29,8 @@ use crate::load;
 
 /// Most bytes of the metadata that they take.
 const BYTES_MAX: usize = 48 << 10;
+/// How often processes are asked at once for a new binary.
+const ASKED_MAX: u32 = 5;
 /// Most bytes of what one process has mapped that are read.
 const WALK_MAX: u64 = 4 << 20;
 
@@ -40,6 +43,24 @@ pub struct Binaries {
     walk: PathBuf,
     /// Who asks processes, from [`Self::start`] on.
     walker: OnceLock<Walker>,
+    /// How often processes were asked at once for a new binary ([`Self::ask`]), by its place.
+    asked: Mutex<Asked>,
+}
+
+/// How often processes were asked at once for the binaries of some build ids, by their places.
+#[derive(Debug, Default)]
+struct Asked(BTreeMap<usize, ([u32; 5], u32)>);
+
+impl Asked {
+    /// Whether to ask once more for this binary.
+    fn once_more(&mut self, place: usize, id: [u32; 5]) -> bool {
+        let of = self.0.entry(place).or_insert((id, 0));
+        if of.0 != id {
+            *of = (id, 0);
+        }
+        of.1 = of.1.saturating_add(1);
+        of.1 <= ASKED_MAX
+    }
 }
 
 impl Binaries {
@@ -49,6 +70,7 @@ impl Binaries {
             table: ArrayMap::open(&dir.join("maps").join(load::BINARIES), true).ok(),
             walk: dir.join("progs").join(MAPPING_WALK),
             walker: OnceLock::new(),
+            asked: Mutex::default(),
         }
     }
 
@@ -97,6 +119,17 @@ impl Binaries {
             walker.look();
         }
         new
+    }
+
+    /// Has processes asked that run new binaries without a name: it is called more often than
+    /// [`Self::refresh`], since a process may end soon. A binary that has no name after
+    /// `ASKED_MAX` times is left to that. It waits for none.
+    pub fn ask(&self) {
+        let (Some(table), Some(walker)) = (&self.table, self.walker.get()) else { return };
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = (0..BINARIES).filter_map(|place| Some((place, read(table, place)?)));
+        let unnamed = entries.filter(|(_, entry)| entry.named == 0 && entry.tgid != 0);
+        walker.ask(unnamed.filter(|(place, entry)| asked.once_more(*place, entry.id)).collect());
     }
 
     /// Has the probes look no more for processes that run it, if its path is known: the metadata
@@ -170,4 +203,19 @@ fn parse(mut text: &[u8]) -> Files {
         text = rest;
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binary_without_a_name_is_asked_for_at_once_some_times_only() {
+        let mut asked = Asked::default();
+        let (one, other) = ([1; 5], [2; 5]);
+        let times = |asked: &mut Asked, id| (0..20).filter(|_| asked.once_more(7, id)).count();
+        assert_eq!(times(&mut asked, one), ASKED_MAX as usize);
+        assert_eq!(times(&mut asked, one), 0);
+        assert_eq!(times(&mut asked, other), ASKED_MAX as usize, "another one has its place");
+    }
 }

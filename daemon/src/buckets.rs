@@ -5,7 +5,8 @@ use std::mem::offset_of;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::state::{
-    Bucket, CpuState, GIVEN_SAMPLING, GIVEN_SYSCALLS, LIMIT_SCHED, LIMIT_SYSCALL, TIMED_BUCKETS,
+    Bucket, CpuState, GIVEN_SAMPLING, GIVEN_STACKS, GIVEN_SYSCALLS, LIMIT_SCHED, LIMIT_SYSCALL,
+    TIMED_BUCKETS,
 };
 use flightrec_format::live::map::ArrayMap;
 
@@ -72,6 +73,11 @@ pub fn for_calls(share: f64) -> f64 {
     share * FIFTHS[0] as f64 / 5.0
 }
 
+/// The same of scheduling and lane `trace`.
+pub fn for_sched(share: f64) -> f64 {
+    share - for_calls(share)
+}
+
 /// CPU time that system calls may take of a CPU in any case, as `per_cpu` and `total` (of all
 /// `cpus`) are configured, ns a second.
 pub fn least(per_cpu: Option<f64>, total: Option<f64>, cpus: usize) -> f64 {
@@ -104,7 +110,7 @@ fn allowance(limit: &Limit, lane: usize, burst: u32, jiffy: u64) -> Allowance {
         } else if limit.given & GIVEN_SAMPLING != 0 {
             resume = ((rest * STRETCH) as u64).min(depth);
         }
-        if limit.given != 0 {
+        if limit.given & !GIVEN_STACKS != 0 {
             // Whose calls are degraded is looked at for each call.
             fair = depth.saturating_add(1);
         }
@@ -181,10 +187,11 @@ pub fn set_total(state: &ArrayMap, budget: &Budget) {
     }
 }
 
-/// What the bucket for system calls could give at `now` (ns of `CLOCK_MONOTONIC`) of all that it
-/// can hold, from 0 to 1. The probes fill it only when it is empty, and note when.
-pub fn fullness(state: &ArrayMap, cpu: usize, now: u64) -> f64 {
-    let word = |field: usize| state.load(cpu, bucket(0) + field);
+/// What the bucket of a lane (0: system calls, 1: scheduling) could give at `now` (ns of
+/// `CLOCK_MONOTONIC`) of all that it can hold, from 0 to 1. The probes fill it only when it is
+/// empty, and note when.
+pub fn fullness(state: &ArrayMap, cpu: usize, lane: usize, now: u64) -> f64 {
+    let word = |field: usize| state.load(cpu, bucket(lane) + field);
     let depth = word(offset_of!(Bucket, depth)) as f64;
     let jiffies = now.saturating_sub(word(offset_of!(Bucket, time))) as f64 / clock::jiffy() as f64;
     let tokens = word(offset_of!(Bucket, tokens)) as i64 as f64

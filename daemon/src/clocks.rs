@@ -134,7 +134,7 @@ fn pin(hz: u32, cpu: u16) -> String {
 /// Makes a clock, and pins its link.
 fn make(program: BorrowedFd<'_>, links: &Path, hz: u32, cpu: u16) -> io::Result<Clock> {
     let event = open(cpu, hz)?;
-    let link = sys::link_perf_event(program, event.as_fd())?;
+    let link = sys::link_perf_event(program, event.as_fd(), 0)?;
     sys::obj_pin(link.as_fd(), &links.join(pin(hz, cpu)))?;
     let event = fs::File::from(event);
     let enabled = enabled(&event).unwrap_or(0);

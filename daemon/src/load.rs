@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use aya::programs::ProgramError;
 use aya::{Ebpf, EbpfLoader};
 use flightrec_format::abi::page::RING_LANES;
+use flightrec_format::abi::pointee::PointeeTable;
 use flightrec_format::abi::probe::{CallTable, Offsets};
 use flightrec_format::abi::state::CpuState;
 use flightrec_format::live::sys::{self, Cast};
@@ -200,6 +201,10 @@ pub struct Frozen<'a> {
     pub native: &'a CallTable,
     /// 32-bit calls.
     pub compat: &'a CallTable,
+    /// What 64-bit calls' arguments point to.
+    pub native_pointees: &'a PointeeTable,
+    /// What those of 32-bit calls do.
+    pub compat_pointees: &'a PointeeTable,
     /// Possible CPUs.
     pub cpus: u32,
     /// Pages of each lane, all CPUs together.
@@ -267,8 +272,13 @@ pub fn choose(rows: &[Attachment], btf: &Btf, tracepoints: &Tracepoints) -> Choi
         let offsets = || row.offsets.iter().find_map(|group| absent.get(group.global).cloned());
         let lacks = || missing(row.hook, btf, tracepoints).or_else(offsets);
         match row.optional.then(lacks).flatten() {
+            // What the other lacks is said.
+            Some(_) if row.in_place_of.is_some() => {}
             Some(why) => choice.lacking.push(row.lacking(why)),
-            None => choice.rows.push(*row),
+            None => {
+                choice.lacking.retain(|of| row.in_place_of != Some(&of.program));
+                choice.rows.push(*row);
+            }
         }
     }
     let mut told = BTreeSet::new();
@@ -302,7 +312,7 @@ fn missing(hook: Hook, btf: &Btf, tracepoints: &Tracepoints) -> Option<String> {
         Hook::Once(objects) | Hook::File(objects) | Hook::Process(objects) => (!btf
             .has_iterator(objects))
         .then(|| format!("this kernel has no BPF iterator {objects}")),
-        Hook::Clock | Hook::Daemon => None,
+        Hook::Clock | Hook::Probe | Hook::Daemon | Hook::Configured => None,
     }
 }
 
@@ -330,6 +340,8 @@ pub struct Loaded {
     /// The map `state`, whose address the programs get when they are loaded: it is to be open
     /// until then.
     pub state: OwnedFd,
+    /// The programs' file, with what is known of this kernel put in, for [`crate::multi`].
+    pub object: Vec<u8>,
 }
 
 /// Creates the maps. Nothing is attached yet.
@@ -360,6 +372,8 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         .override_global("CAN_CAST", &can_cast, true)
         .override_global("NATIVE_CALLS", frozen.native, true)
         .override_global("COMPAT_CALLS", frozen.compat, true)
+        .override_global("NATIVE_POINTEES", frozen.native_pointees, true)
+        .override_global("COMPAT_POINTEES", frozen.compat_pointees, true)
         .override_global("SLOT_PAGES", &frozen.slot_pages, true)
         .override_global("SHARE_SEED", &frozen.seed, true)
         .override_global("SLOT_SEED", &frozen.slot_seed, true)
@@ -372,9 +386,15 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         .map_max_entries("slots", frozen.slot_pages)
         .map_max_entries("meta", frozen.meta_pages)
         .map_max_entries("descriptors", frozen.descriptor_pages)
+        .map_max_entries(TRACE_COUNTS, frozen.cpus.max(1))
         .map_max_entries("quiet", frozen.quiet_pages.max(1))
+        .map_max_entries(FUNCTION_CALLS, frozen.cpus.max(1))
         .load(programs.get(begin..).unwrap_or_default())
-        .map(|ebpf| Loaded { ebpf, state })
+        .map(|ebpf| Loaded {
+            ebpf,
+            state,
+            object: programs.get(begin..).unwrap_or_default().to_vec(),
+        })
         .map_err(refused_or_broken)
 }
 
@@ -392,7 +412,7 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 }
 
 /// Maps that outlive the daemon, by name.
-pub const PINNED_MAPS: [&str; 15] = [
+pub const PINNED_MAPS: [&str; 19] = [
     STATE,
     "rings_syscall",
     "rings_sched",
@@ -408,6 +428,10 @@ pub const PINNED_MAPS: [&str; 15] = [
     FRAMES,
     SYMBOL_TEXT,
     BINARIES,
+    FUNCTION_CALLS,
+    MARKS,
+    TRACE_EVENTS,
+    TRACE_COUNTS,
 ];
 
 /// The CPUs' states.
@@ -420,6 +444,14 @@ pub const FRAMES: &str = "frames";
 pub const SYMBOL_TEXT: &str = "symbol_text";
 /// The binaries that samples have frames in ([`crate::binaries`]).
 pub const BINARIES: &str = "binaries";
+/// How often functions that are probed were called ([`crate::probes`]).
+pub const FUNCTION_CALLS: &str = "function_calls";
+/// Where the arguments of marks that are probed are.
+pub const MARKS: &str = "marks";
+/// The tracepoints that the configuration names, for the program that records them.
+pub const TRACE_EVENTS: &str = "trace_events";
+/// What became of their events.
+pub const TRACE_COUNTS: &str = "trace_counts";
 /// The ring buffer of lines that the kernel logs.
 pub const KERNEL_LOG: &str = "kernel_log";
 
@@ -442,6 +474,7 @@ pub fn pin_maps(loaded: &Loaded, dir: &Path) -> Result<(), LoadError> {
 mod tests {
     use super::*;
     use crate::attachments::{ATTACHMENTS, Place, tp_btf};
+    use crate::btf::CONTEXT;
     use crate::btf::Group;
     use crate::btf::tests::with_names;
     use crate::config::Topic;
@@ -524,28 +557,46 @@ mod tests {
     fn of_our_own_rows_a_bare_kernel_lacks_the_optional_ones() {
         let choice = choose(ATTACHMENTS, &with_names(&["t"], &[]), &Tracepoints::with_numbers(&[]));
         let lacking: Vec<&str> = choice.lacking.iter().map(|of| &*of.program).collect();
-        // What the daemon runs itself, or a clock does, needs nothing of the kernel that its
-        // description tells.
-        let is_asked = |row: &&Attachment| !matches!(row.hook, Hook::Daemon | Hook::Clock);
+        // What the daemon runs itself, or a clock, a probe or a configured tracepoint does, needs
+        // nothing of the kernel that its description tells.
+        let is_asked = |row: &&Attachment| {
+            !matches!(row.hook, Hook::Daemon | Hook::Clock | Hook::Probe | Hook::Configured)
+        };
         let optional = ATTACHMENTS.iter().filter(|row| row.optional).filter(is_asked);
+        // Of two names of a tracepoint one is enough.
+        let optional = optional.filter(|row| row.in_place_of.is_none());
         let optional = optional.map(|row| row.program);
         // And what refines required ones, once each.
         let refinements = ["IO_WAIT_OFFSETS", "CAN_TAKE_STACKS", "CONTEXT_OFFSETS"];
         assert_eq!(lacking, optional.chain(refinements).collect::<Vec<_>>());
         let context = choice.lacking.last().unwrap();
-        let kinds = [
-            "waking",
-            "wakeup_new",
-            "block_insert",
-            "block_issue",
-            "block_complete",
-            "contention",
-            "tcp_retransmit",
-            "sock_state",
-        ];
+        let is_of =
+            |row: &&Attachment| row.refined_by.iter().any(|of| of.group.global == CONTEXT.global);
+        let mut kinds: Vec<&str> =
+            ATTACHMENTS.iter().filter(is_of).flat_map(|row| row.kinds).copied().collect();
+        // Several programs may make an event.
+        kinds.dedup();
         assert_eq!(context.kinds, kinds, "of all its rows");
         assert!(choice.groups.is_empty());
         assert!(choice.rows.iter().any(|row| row.program == "sched_switch"));
+    }
+
+    #[test]
+    fn a_tracepoint_may_have_an_older_name() {
+        let (new, old) = ("io_uring_submit_req", "io_uring_submit_sqe");
+        let rows: Vec<Attachment> = ATTACHMENTS
+            .iter()
+            .filter(|row| [new, old].contains(&row.program))
+            .map(|row| Attachment { offsets: &[], ..*row })
+            .collect();
+        let chosen = |names: &[&str]| {
+            let choice = choose(&rows, &with_names(names, &[]), &Tracepoints::with_numbers(&[]));
+            let lacking = choice.lacking.len();
+            (choice.rows.iter().map(|row| row.program).collect::<Vec<_>>(), lacking)
+        };
+        assert_eq!(chosen(&["t", "btf_trace_io_uring_submit_req"]), (vec![new], 0));
+        assert_eq!(chosen(&["t", "btf_trace_io_uring_submit_sqe"]), (vec![old], 0));
+        assert_eq!(chosen(&["t"]), (vec![], 1));
     }
 
     #[test]

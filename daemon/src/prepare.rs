@@ -38,7 +38,7 @@ pub fn prepare(config: &Config, user: &str, runtime_dir: &Path, bpffs_dir: &Path
     bpffs.give(&user, 0o700).with_context(|| {
         format!("changing the owner of {} to {}", bpffs_dir.display(), user.name)
     })?;
-    Tracepoints::read(&config.kernel.tracefs, ATTACHMENTS)?.hand_on(&runtime)?;
+    Tracepoints::read(&config.kernel.tracefs, ATTACHMENTS, &config.trace)?.hand_on(&runtime)?;
     Ok(())
 }
 

@@ -1,8 +1,13 @@
 //! A recording in the kernel: begun, adopted, steered and ended by the daemon, but not its part.
 
+mod description;
+mod ended;
 mod first;
 mod plan;
+mod sampling;
+mod tracepoints;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::mem::offset_of;
@@ -20,13 +25,15 @@ use flightrec_format::abi::state::{
 use flightrec_format::identity::public_id;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, LiveError, publish_meta};
-use flightrec_format::meta::{self, CHUNK_BYTES, HALF_PAGES, Lacking, Meta, MetaError};
+use flightrec_format::meta::{Lacking, Meta, MetaError};
 use flightrec_format::thread_stack::ThreadStack;
 use thiserror::Error;
 use tracing::{info, warn};
 
 use crate::attach;
-use crate::attachments::{Attachment, FILE_WALK, ProgramForm, SAMPLE};
+use crate::attachments::{
+    Attachment, FILE_WALK, FUNCTION_ENTRY, FUNCTION_MARK, FUNCTION_RETURN, ProgramForm,
+};
 use crate::binaries::Binaries;
 use crate::bpffs::{self, BpffsError};
 use crate::btf::BtfError;
@@ -34,14 +41,17 @@ use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
 use crate::clocks::Clocks;
-use crate::config::{Config, Record, Sampling, SizingError};
-use crate::devices;
+use crate::config::{Config, Record, SizingError};
 use crate::load::{self, Frozen, LoadError};
 use crate::note::Notes;
-use crate::symbols::{self, Symbols};
-use crate::syscalls::call_table;
+use crate::symbols::Symbols;
+use crate::syscalls::{call_table, pointee_table};
 use crate::tracepoints::TracepointsError;
-use crate::{calibrate, cgroups, clock, cpus, mask};
+use crate::traces::Published;
+use crate::{calibrate, clock, cpus, mask, multi};
+use description::room;
+pub use ended::Ended;
+use ended::say_ended;
 use first::{prepare_slots, prepare_state, time_attached};
 use plan::{Plan, Thresholds, switches};
 
@@ -84,15 +94,11 @@ fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecordingError {
     move |source| RecordingError::Io { what, source }
 }
 
+/// The programs that may have many points at once.
+const FUNCTIONS: [&str; 3] = [FUNCTION_ENTRY, FUNCTION_RETURN, FUNCTION_MARK];
+
 // The two switches are one word, so that they change together.
 const _: () = assert!(offset_of!(CpuState, enabled) == 0 && offset_of!(CpuState, own_tgid) == 4);
-
-/// What the metadata name where clocks could not be set that could when the recording began.
-const CLOCKS: &str = "clocks";
-
-/// What the metadata may come to take besides names of functions and binaries, bytes: entries of
-/// disks that are added, of steps of the clock, and of what is lacking.
-const OTHERS: usize = 8 << 10;
 
 /// What attaching a program on system calls again takes.
 #[derive(Debug, Clone, Copy)]
@@ -116,6 +122,12 @@ pub struct Recording {
     hz: AtomicU32,
     /// What makes them.
     clocks: Mutex<Clocks>,
+    /// Held while tracepoints are attached that the configuration names.
+    tracing: Mutex<()>,
+    /// Where tracefs is mounted.
+    tracefs: PathBuf,
+    /// What root has looked up there of these tracepoints, for a daemon that may not.
+    published: BTreeMap<String, Result<Published, String>>,
     /// Bytes of the metadata that are left for names of functions and binaries.
     room: AtomicUsize,
     /// Counts the changes of the metadata.
@@ -183,6 +195,9 @@ impl Recording {
         }
         recording.groups = Groups::find(&config.kernel.cgroup2);
         recording.set_sampling(&config.sampling);
+        recording.tracefs.clone_from(&config.kernel.tracefs);
+        recording.published = plan.tracepoints.published().clone();
+        recording.set_traces(&config.trace);
         recording.follow();
         Ok((recording, ended))
     }
@@ -202,6 +217,9 @@ impl Recording {
             binaries: Binaries::open(dir),
             hz: AtomicU32::new(0),
             clocks: Mutex::default(),
+            tracing: Mutex::default(),
+            tracefs: PathBuf::new(),
+            published: BTreeMap::new(),
             room,
             changes: AtomicU64::new(0),
             following: Mutex::default(),
@@ -299,8 +317,11 @@ impl Recording {
     /// `secret`: what the pages in the kernel's memory say, and nothing else does.
     fn build(plan: &Plan, secret: u64, new: &Path) -> Result<(), RecordingError> {
         let sizing = &plan.sizing;
-        let native = call_table(&plan.tables.native);
-        let compat = call_table(&plan.tables.compat);
+        let tables = &plan.tables;
+        let native = call_table(&tables.native, false);
+        let compat = call_table(&tables.compat, true);
+        let native_pointees = pointee_table(&tables.native, false);
+        let compat_pointees = pointee_table(&tables.compat, true);
         let cpus = plan.online.len() as u32;
         let frozen = Frozen {
             secret,
@@ -310,6 +331,8 @@ impl Recording {
             groups: &plan.choice.groups,
             native: &native,
             compat: &compat,
+            native_pointees: &native_pointees,
+            compat_pointees: &compat_pointees,
             cpus: plan.possible,
             ring_pages: sizing.ring_pages.map(|pages| pages * cpus),
             slot_pages: sizing.slot_pages,
@@ -340,6 +363,7 @@ impl Recording {
         let mut lacking = plan.choice.lacking.clone();
         let rows = &plan.choice.rows;
         lacking.extend(attach::attach(ebpf, rows, &plan.tracepoints, &kernel_btf, new)?);
+        multi::load(&loaded.object, &loaded.ebpf, &FUNCTIONS, new);
         let (costs, clock) =
             calibrate::costs(without, &time_attached(&state, plan.enabled, without.as_ref()));
         buckets::set_costs(&state, &costs, clock);
@@ -383,54 +407,13 @@ impl Recording {
         self.apply(&config.record);
         set_thresholds(self.state(), &Thresholds::of(config));
         self.set_sampling(&config.sampling);
+        self.set_traces(&config.trace);
         let changed = self.update_meta(|meta| {
             meta.strings = config.record.strings;
             meta.config = config.to_toml();
         });
         if let Err(e) = changed {
             warn!("the recording's metadata still have the previous configuration: {e}");
-        }
-    }
-
-    /// Sets how often what runs is recorded, and how much of it.
-    fn set_sampling(&self, sampling: &Sampling) {
-        let frames = u64::from(sampling.kernel_frames) | u64::from(sampling.user_frames) << 32;
-        for cpu in 0..self.state().entries() {
-            self.state().write(cpu, offset_of!(CpuState, sample_frames), &frames.to_le_bytes());
-        }
-        self.hz.store(sampling.hz, Ordering::Relaxed);
-        self.set_clocks();
-    }
-
-    /// Has each CPU that is online have its clock. That it could not is no reason to stop, and told
-    /// once, also in the metadata, as long as it is so.
-    fn set_clocks(&self) {
-        let (meta, hz) = (self.meta(), self.hz.load(Ordering::Relaxed));
-        if meta.lacking.iter().any(|of| of.program == SAMPLE) {
-            return;
-        }
-        let mut clocks = self.clocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let set = clocks.set(&self.dir, hz, &meta.cpus).map_err(|e| e.to_string());
-        let told = meta.lacking.iter().find(|of| of.program == CLOCKS);
-        if told.map(|of| &of.why) == set.as_ref().err() {
-            return;
-        }
-        match &set {
-            Ok(()) => info!("all clocks that make samples are set"),
-            Err(e) => warn!("the clocks that make samples could not be set: {e}"),
-        }
-        let lacking = set.err().map(|why| Lacking {
-            program: CLOCKS.into(),
-            what: "samples of what runs".into(),
-            kinds: vec!["sample".into()],
-            why,
-        });
-        let told = self.update_meta(|meta| {
-            meta.lacking.retain(|of| of.program != CLOCKS);
-            meta.lacking.extend(lacking);
-        });
-        if let Err(e) = told {
-            warn!("the recording's metadata do not tell of these clocks: {e}");
         }
     }
 
@@ -497,6 +480,7 @@ impl Recording {
         let form = |of: &Detachable| of.row.tracepoint().map(|(_, form)| form);
         self.syscalls.iter().any(|of| form(of) == Some(ProgramForm::Tracepoint))
             || self.hz.load(Ordering::Relaxed) != 0
+            || self.meta().tracepoints.iter().any(|of| of.until == 0)
     }
 
     /// Detaches the programs on system calls: none is recorded, counted or paid for until
@@ -644,78 +628,6 @@ impl Recording {
         }
     }
 
-    /// Changes the metadata, in the half of the map that the present document does not use.
-    pub fn update_meta(&self, change: impl FnOnce(&mut Meta)) -> Result<(), RecordingError> {
-        let mut guard = self.meta.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut document = Meta::clone(&guard);
-        change(&mut document);
-        if document == **guard {
-            return Ok(());
-        }
-        self.live.publish_meta(&document)?;
-        self.room.store(room(&document), Ordering::Relaxed);
-        *guard = Arc::new(document);
-        self.changes.fetch_add(1, Ordering::Release);
-        Ok(())
-    }
-
-    /// How often the metadata have changed so far.
-    pub fn meta_changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
-    }
-
-    /// Has processes asked from now on which files they have mapped, for [`Self::follow`].
-    pub fn name_binaries(&self) {
-        if let Err(e) = self.binaries.start() {
-            warn!("binaries in samples get no names: a thread could not be started: {e}");
-        }
-    }
-
-    /// Brings the offsets of the wall clock and its scale, the names of control groups, of block
-    /// devices, of functions in stacks and of binaries up to date, and the CPUs' clocks. That it
-    /// could not is no reason to stop. It waits for no process.
-    pub fn follow(&self) {
-        let mut told = self.following.lock().unwrap_or_else(PoisonError::into_inner);
-        self.set_clocks();
-        let (now, offset, wall) = (clock::mono(), clock::tai_offset(), clock::wall_offset());
-        let meta = self.meta();
-        let groups = self.groups.refresh(&meta);
-        let devices = devices::refresh(&meta);
-        let room = self.room.load(Ordering::Relaxed);
-        let symbols = self.symbols.refresh(&meta, room).unwrap_or_default();
-        let room = room.saturating_sub(symbols.iter().map(symbols::bytes).sum());
-        let binaries = self.binaries.refresh(&meta, room);
-        let is_known = groups.is_none() && devices.is_none();
-        let has_names = is_known && symbols.is_empty() && binaries.is_empty();
-        if has_names && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
-            return;
-        }
-        let updated = self.update_meta(|meta| {
-            meta.set_tai_offset(now, offset);
-            meta.set_wall_offset(wall);
-            if let Some(groups) = groups {
-                groups(meta);
-            }
-            if let Some(devices) = devices {
-                devices(meta);
-            }
-            meta.symbols.extend(symbols);
-            for binary in &binaries {
-                meta.binaries.retain(|of| of.number != binary.number);
-                meta.binaries.push(binary.clone());
-            }
-        });
-        let failure = updated.err().map(|e| e.to_string());
-        match &failure {
-            None => binaries.iter().for_each(|binary| self.binaries.named(binary)),
-            Some(e) if told.as_ref() != Some(e) => {
-                warn!("the recording's metadata could not be refreshed: {e}");
-            }
-            Some(_) => {}
-        }
-        *told = failure;
-    }
-
     /// CPUs that run now and have no ring: they came online after the recording began.
     pub fn unrecorded_cpus(&self) -> Vec<u16> {
         let meta = self.meta();
@@ -725,14 +637,6 @@ impl Recording {
             .filter(|cpu| !meta.cpus.contains(cpu))
             .collect()
     }
-}
-
-/// Bytes of a half of the metadata that are left for names of functions and binaries: control
-/// groups have their share whether they take it or not, since they come and go.
-fn room(document: &Meta) -> usize {
-    let taken = meta::to_json(document).map_or(usize::MAX, |text| text.len());
-    let groups = cgroups::BYTES_MAX.saturating_sub(cgroups::bytes(document));
-    (HALF_PAGES * CHUNK_BYTES).saturating_sub(taken).saturating_sub(groups + OTHERS)
 }
 
 /// Sets what is long enough to be recorded, and how many frames a stack has.
@@ -751,36 +655,6 @@ fn set_thresholds(state: &ArrayMap, thresholds: &Thresholds) {
     }
 }
 
-/// A recording that was ended, with what it holds.
-#[derive(Debug)]
-pub struct Ended {
-    /// Its rings and tables.
-    pub live: live::Recording,
-    /// Its metadata.
-    pub meta: Meta,
-}
-
-impl Ended {
-    /// Stops the recording in `dir`, and keeps its memory.
-    fn open(dir: &Path) -> Result<Self, LiveError> {
-        let live = live::Recording::open(dir, true)?;
-        let mut meta = live.meta()?;
-        switch(&live, 0, 0);
-        if let Err(e) = say_ended(&live, &mut meta) {
-            info!("it could not be marked as ended in its metadata: {e}");
-        }
-        Ok(Self { live, meta })
-    }
-}
-
-/// Enters into a recording's metadata that it was ended. Freed memory keeps its pages for a while:
-/// to the reader of a dump they must not look like those of the machine's last recording. Twice,
-/// for both halves of the map: whichever is left says so.
-fn say_ended(live: &live::Recording, meta: &mut Meta) -> Result<(), LiveError> {
-    meta.ended = clock::mono();
-    live.publish_meta(meta).and_then(|_| live.publish_meta(meta)).map(|_| ())
-}
-
 /// Sets what a recording's programs record, and whose system calls they leave out.
 fn switch(live: &live::Recording, enabled: u32, own_tgid: u32) {
     let word = u64::from(enabled) | u64::from(own_tgid) << 32;
@@ -795,34 +669,4 @@ fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
     io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes).max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use flightrec_format::meta::{Symbol, pack};
-
-    use super::*;
-
-    #[test]
-    fn names_leave_room_for_control_groups() {
-        // As long as the tables of system calls and the configuration are, and longer.
-        for others in [10_000, 80_000, 130_000] {
-            let mut meta = Meta { config: "x".repeat(others), ..Meta::default() };
-            let mut left = room(&meta);
-            let symbol = Symbol { at: u32::MAX, size: 99_999, name: "x".repeat(60) };
-            while let Some(less) = left.checked_sub(symbols::bytes(&symbol)) {
-                left = less;
-                meta.symbols.push(symbol.clone());
-            }
-            assert!(!meta.symbols.is_empty(), "{others}");
-            let path = "x".repeat(60);
-            for id in 0.. {
-                meta.cgroups.insert(u64::MAX - id, path.clone());
-                if cgroups::bytes(&meta) > cgroups::BYTES_MAX {
-                    break;
-                }
-            }
-            assert!(pack(&meta, 1, HALF_PAGES).is_ok(), "{others}");
-        }
-    }
 }

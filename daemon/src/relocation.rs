@@ -259,8 +259,9 @@ mod tests {
         assert_eq!(members, [1000, 1001, 1002, 1003, 1004, 1006, 1007, 1011, 1019]);
         // At an entry, in either form; where a bucket that runs short looks at who draws, three
         // times; and for the context of the two kinds of wakeup, of the three of requests to disks,
-        // of waits for locks and of the two of connections, and where its address is found.
-        assert_eq!((casts, calls), (14, 14));
+        // of waits for locks, of the two of connections, of results of io_uring and of configured
+        // tracepoints, and where its address is found.
+        assert_eq!((casts, calls), (16, 16));
         // Each program of an event, and no other compares with a number like that.
         assert!(states >= 12 && states == bounds, "{states} {bounds}");
         assert_eq!(put_in(copy, &known(offsets())).unwrap().0.len(), bytes.len());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use flightrec_format::control::ProbeChoice;
 use nix::sys::signal::{SigHandler, Signal};
 use nix::sys::stat::{Mode, umask};
 use tokio::signal::unix::{SignalKind, signal};
@@ -14,7 +15,7 @@ use tracing::{error, info, warn};
 use crate::attachments::ATTACHMENTS;
 use crate::backend::Server;
 use crate::budget::{Keeper, Settings};
-use crate::config::{Config, Sizing, ram_bytes};
+use crate::config::{Config, Sizing, ram_bytes, trace_key};
 use crate::control::{self, Access, DirLock, LockError};
 use crate::drain::Drain;
 use crate::quiet::Quiet;
@@ -22,6 +23,7 @@ use crate::recording::Recording;
 use crate::reload::Reload;
 use crate::snapshots::{self, Snapshots};
 use crate::supervisor::Supervisor;
+use crate::traces::{self, Wrong};
 use crate::{bpffs, clock, cpus, dir, seccomp, triggers};
 
 /// The configuration file that is used when none is named.
@@ -30,6 +32,9 @@ const DEFAULT_CONFIG: &str = "/etc/flightrec/flightd.toml";
 const RUNTIME_MODE: u32 = 0o755;
 /// How often clocks and CPUs are looked at again.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// How often processes are asked which files they have mapped: one that has been sampled and ends
+/// before is not asked.
+const NAMING: Duration = Duration::from_millis(200);
 
 /// Where everything is.
 #[derive(Debug)]
@@ -57,6 +62,7 @@ fn config(options: &Options) -> Result<Config> {
 /// Checks the configuration, and says what it comes to here.
 pub fn check(options: &Options) -> Result<()> {
     let config = config(options)?;
+    check_traces(options, &config)?;
     let online = cpus::online().context("the list of CPUs can't be read")?.len() as u32;
     let possible = cpus::possible().context("the list of CPUs can't be read")?;
     let sizing = Sizing::compute(&config, online, possible, ram_bytes())?;
@@ -77,6 +83,27 @@ pub fn check(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Holds `[[trace]]` against the running kernel. At a start what it lacks is left out, and told: a
+/// new kernel may lack what the last one had.
+fn check_traces(options: &Options, config: &Config) -> Result<()> {
+    let path = options.config.as_deref().unwrap_or(Path::new(DEFAULT_CONFIG));
+    for (i, trace) in config.trace.iter().enumerate() {
+        let wrong = |key: &str, message| Config::wrong(path, &trace_key(i, key), message);
+        match traces::look_up(&config.kernel.tracefs, &trace.event) {
+            Ok(Ok(published)) => {
+                let prepared = traces::prepare(trace, &published);
+                prepared.map_err(|Wrong { key, message }| wrong(key, message))?;
+            }
+            Ok(Err(message)) => return Err(wrong("event", message).into()),
+            Err(e) => {
+                println!("[[trace]] is not held against this kernel: {e}");
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// As root, makes ready for a daemon that runs as `user`.
 pub fn prepare(options: &Options, user: &str) -> Result<()> {
     crate::prepare::prepare(&config(options)?, user, &options.runtime_dir, &options.bpffs_dir)
@@ -84,7 +111,8 @@ pub fn prepare(options: &Options, user: &str) -> Result<()> {
 
 /// As root, leaves what a daemon of another user may not open with systemd for it.
 pub fn open_perf_fds(options: &Options) -> Result<()> {
-    Ok(crate::tracepoint::open_perf_fds(&config(options)?.kernel.tracefs)?)
+    let config = config(options)?;
+    Ok(crate::tracepoint::open_perf_fds(&config.kernel.tracefs, &config.trace)?)
 }
 
 /// Ends the recording, and takes back what [`prepare`] gave.
@@ -193,6 +221,8 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let mut serving =
         tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
     let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
+    let mut naming = tokio::time::interval(NAMING);
+    naming.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut named = Vec::new();
     info!("ready, at {}", path.display());
     supervisor.ready();
@@ -234,11 +264,15 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
                 let ended = ended.context("the control socket's task died")?;
                 return ended.context("the control socket failed");
             }
+            _ = naming.tick() => recording.ask_binaries(),
             _ = housekeeping.tick() => {
                 keep_house(&recording, &mut named);
                 supervisor.alive(drain.monitor().silent());
                 let server = server.clone();
-                tokio::task::spawn_blocking(move || server.descriptors().keep_up());
+                tokio::task::spawn_blocking(move || {
+                    server.probes().expire();
+                    server.descriptors().keep_up();
+                });
             }
         }
     }
@@ -247,6 +281,12 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     keeper.finish();
     snapshots.finish();
     quiet.finish();
+    // They end with this process at the latest; now, so that nothing is recorded behind the end.
+    if let Ok(ended) = server.probes().remove(&ProbeChoice::All)
+        && !ended.is_empty()
+    {
+        info!("{} probes have ended with flightd", ended.len());
+    }
     if options.keep_recording {
         recording.leave();
         info!("the recording continues in the kernel");

@@ -20,6 +20,7 @@ use tracing::{info, warn};
 
 use crate::attachments::{ATTACHMENTS, perf_events};
 use crate::syscalls::{TracefsError, tracepoint_id};
+use crate::traces::Trace;
 
 /// `PERF_TYPE_TRACEPOINT`, include/uapi/linux/perf_event.h.
 const TYPE_TRACEPOINT: u64 = 2;
@@ -33,27 +34,33 @@ const FD_CLOEXEC: libc::c_ulong = 8;
 const DISABLED: u64 = 1;
 
 /// Attaches `program` to the tracepoint of this name and number, on all CPUs, and pins the link as
-/// `link`.
+/// `link`. `cookie`: what the program learns of it.
 ///
 /// The program hears of every CPU although the event is opened on one: it hangs on the tracepoint,
 /// not on the event (`perf_event_set_bpf_prog`, kernel/events/core.c, Linux 6.1).
-pub fn attach(program: BorrowedFd<'_>, name: &str, id: u32, link: &Path) -> io::Result<()> {
+pub fn attach(
+    program: BorrowedFd<'_>,
+    name: &str,
+    id: u32,
+    cookie: u64,
+    link: &Path,
+) -> io::Result<()> {
     let own;
     let event = match open(id) {
         Ok(event) => {
             own = event;
             own.as_fd()
         }
-        Err(e) => *handed_on().get(name).ok_or(e)?,
+        Err(e) => *handed_on().get(&title(name)).ok_or(e)?,
     };
-    let linked = sys::link_perf_event(program, event)?;
+    let linked = sys::link_perf_event(program, event, cookie)?;
     sys::obj_pin(linked.as_fd(), link)
 }
 
 /// As root, from the `ExecStartPre=` of a daemon's unit that may not open perf events: opens those
 /// that it needs, and leaves them with systemd for it. Where the kernel lets it open them itself
 /// there is nothing to do.
-pub fn open_perf_fds(tracefs: &Path) -> Result<(), OpenPerfFdsError> {
+pub fn open_perf_fds(tracefs: &Path, traces: &[Trace]) -> Result<(), OpenPerfFdsError> {
     match paranoid() {
         Some(level) if level > 2 => {
             info!("kernel.perf_event_paranoid is {level}: opening perf events for flightd");
@@ -68,23 +75,37 @@ pub fn open_perf_fds(tracefs: &Path) -> Result<(), OpenPerfFdsError> {
             Err(TracefsError::NoEvent { .. }) if row.optional => continue,
             other => other?,
         };
-        let event = open(number).map_err(OpenPerfFdsError::Open)?;
-        let title = title(tracepoint.name);
-        // Those of an earlier start, first.
-        sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(&title)])
-            // It would be polled for a hang-up, which an event that nobody maps always tells
-            // (perf_poll, kernel/events/core.c, Linux 6.1).
-            .and_then(|()| {
-                let state = [
-                    NotifyState::FdStore,
-                    NotifyState::FdName(&title),
-                    NotifyState::Custom("FDPOLL=0"),
-                ];
-                sd_notify::notify_with_fds(&state, &[event.as_fd()])
-            })
-            .map_err(OpenPerfFdsError::Systemd)?;
+        hand_on(tracepoint.name, number)?;
+    }
+    // That one is not there, or can't be opened, is for the daemon to tell.
+    for Trace { event, .. } in traces {
+        let number = event.split_once(':').map(|(of, name)| tracepoint_id(tracefs, of, name));
+        if let Some(Ok(number)) = number
+            && let Err(e) = hand_on(event, number)
+        {
+            warn!("the tracepoint {event}: {e}");
+        }
     }
     Ok(())
+}
+
+/// Opens a perf event, and leaves it with systemd.
+fn hand_on(name: &str, number: u32) -> Result<(), OpenPerfFdsError> {
+    let event = open(number).map_err(OpenPerfFdsError::Open)?;
+    let title = title(name);
+    // Those of an earlier start, first.
+    sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(&title)])
+        // It would be polled for a hang-up, which an event that nobody maps always tells
+        // (perf_poll, kernel/events/core.c, Linux 6.1).
+        .and_then(|()| {
+            let state = [
+                NotifyState::FdStore,
+                NotifyState::FdName(&title),
+                NotifyState::Custom("FDPOLL=0"),
+            ];
+            sd_notify::notify_with_fds(&state, &[event.as_fd()])
+        })
+        .map_err(OpenPerfFdsError::Systemd)
 }
 
 /// Why events could not be handed on.
@@ -107,14 +128,17 @@ pub enum OpenPerfFdsError {
     Systemd(io::Error),
 }
 
-/// The name by which systemd keeps an event.
+/// What the names begin with by which systemd keeps events.
+const TITLE: &str = "flightrec-";
+
+/// The name by which systemd keeps an event; a colon would part it from the next.
 fn title(name: &str) -> String {
-    format!("flightrec-{name}")
+    format!("{TITLE}{}", name.replace(':', "."))
 }
 
-/// Events that systemd passed to this process, by name.
-fn handed_on() -> &'static BTreeMap<&'static str, BorrowedFd<'static>> {
-    static HANDED_ON: OnceLock<BTreeMap<&'static str, BorrowedFd<'static>>> = OnceLock::new();
+/// Events that systemd passed to this process, by their titles.
+fn handed_on() -> &'static BTreeMap<String, BorrowedFd<'static>> {
+    static HANDED_ON: OnceLock<BTreeMap<String, BorrowedFd<'static>>> = OnceLock::new();
     HANDED_ON.get_or_init(|| {
         let passed = match sd_notify::listen_fds_with_names() {
             Ok(passed) => passed,
@@ -123,11 +147,10 @@ fn handed_on() -> &'static BTreeMap<&'static str, BorrowedFd<'static>> {
                 return BTreeMap::new();
             }
         };
-        let events = passed.filter_map(|(fd, passed)| {
-            let mut names = perf_events(ATTACHMENTS).map(|(tracepoint, _)| tracepoint.name);
-            let name = names.find(|name| title(name) == passed)?;
+        let passed = passed.filter(|(_, passed)| passed.starts_with(TITLE));
+        let events = passed.map(|(fd, passed)| {
             // SAFETY: systemd has opened it for this process, and nothing here closes it.
-            Some((name, unsafe { BorrowedFd::borrow_raw(fd) }))
+            (passed, unsafe { BorrowedFd::borrow_raw(fd) })
         });
         events.collect()
     })
@@ -176,11 +199,13 @@ pub fn open_perf_event(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::TRACES_MAX;
 
     #[test]
     fn systemd_keeps_as_many_events_as_are_handed_on() {
         let unit = include_str!("../../packaging/systemd/flightd.service");
-        let line = format!("\nFileDescriptorStoreMax={}\n", perf_events(ATTACHMENTS).count());
+        let count = perf_events(ATTACHMENTS).count() + TRACES_MAX;
+        let line = format!("\nFileDescriptorStoreMax={count}\n");
         assert!(unit.contains(&line), "not in flightd.service: {line}");
     }
 }

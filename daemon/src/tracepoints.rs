@@ -15,6 +15,7 @@ use tracing::debug;
 use crate::attachments::{Attachment, ProgramForm, Tracepoint};
 use crate::dir::Dir;
 use crate::syscalls::{SyscallTables, TracefsError, tracepoint_id};
+use crate::traces::{self, Published, Trace};
 
 /// Name of the file in the runtime directory by which root hands them on.
 pub const FILE: &str = "tracepoints.json";
@@ -31,6 +32,9 @@ pub struct Tracepoints {
     unpublished: bool,
     /// Numbers of those tracepoints that it has and programs are for, by `category:name`.
     numbers: BTreeMap<String, u32>,
+    /// What it publishes of those that the configuration names, or what it has not, in words.
+    #[serde(default)]
+    published: BTreeMap<String, Result<Published, String>>,
 }
 
 /// Neither tracefs nor root's copy can be used.
@@ -58,8 +62,12 @@ pub enum TracepointsError {
 }
 
 impl Tracepoints {
-    /// From tracefs, what `rows` may be attached to.
-    pub fn read(tracefs: &Path, rows: &[Attachment]) -> Result<Self, TracefsError> {
+    /// From tracefs, what `rows` may be attached to, and what the configuration names besides.
+    pub fn read(
+        tracefs: &Path,
+        rows: &[Attachment],
+        traces: &[Trace],
+    ) -> Result<Self, TracefsError> {
         let SyscallTables { native, compat, unpublished } = SyscallTables::read(tracefs)?;
         let mut numbers = BTreeMap::new();
         for row in rows {
@@ -73,16 +81,22 @@ impl Tracepoints {
                 Err(e) => return Err(e),
             }
         }
-        Ok(Self { kernel: kernel(), native, compat, unpublished, numbers })
+        let mut published = BTreeMap::new();
+        for trace in traces {
+            let found = traces::look_up(tracefs, &trace.event);
+            published.insert(trace.event.clone(), found.unwrap_or_else(|e| Err(e.to_string())));
+        }
+        Ok(Self { kernel: kernel(), native, compat, unpublished, numbers, published })
     }
 
     /// From tracefs, or, where this user may not read that, from root's copy in `runtime_dir`.
     pub fn find(
         tracefs: &Path,
         rows: &[Attachment],
+        traces: &[Trace],
         runtime_dir: &Path,
     ) -> Result<Self, TracepointsError> {
-        let refused = match Self::read(tracefs, rows) {
+        let refused = match Self::read(tracefs, rows, traces) {
             Ok(found) => return Ok(found),
             Err(e) => e,
         };
@@ -112,7 +126,13 @@ impl Tracepoints {
     pub(crate) fn with_numbers(numbers: &[(&str, u32)]) -> Self {
         let numbers = numbers.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect();
         let (native, compat) = (Vec::new(), Vec::new());
-        Self { kernel: kernel(), native, compat, unpublished: true, numbers }
+        let published = BTreeMap::new();
+        Self { kernel: kernel(), native, compat, unpublished: true, numbers, published }
+    }
+
+    /// Of the tracepoints that the configuration names, by their names.
+    pub fn published(&self) -> &BTreeMap<String, Result<Published, String>> {
+        &self.published
     }
 
     /// The tables of system calls.
@@ -163,6 +183,11 @@ mod tests {
             compat: Vec::new(),
             unpublished: false,
             numbers: [("raw_syscalls:sys_enter".to_owned(), 17)].into(),
+            published: [
+                ("a:b".to_owned(), Ok(Published { id: 5, format: "x".into() })),
+                ("a:c".to_owned(), Err("none".to_owned())),
+            ]
+            .into(),
         }
     }
 
@@ -171,7 +196,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let nowhere = dir.path().join("none");
         some().hand_on(&held(&dir)).unwrap();
-        let found = Tracepoints::find(&nowhere, ATTACHMENTS, dir.path()).unwrap();
+        let found = Tracepoints::find(&nowhere, ATTACHMENTS, &[], dir.path()).unwrap();
         assert_eq!(found, some());
         let number = |name| found.number(Tracepoint { category: "raw_syscalls", name });
         assert_eq!((number("sys_enter"), number("sys_exit")), (Some(17), None));
@@ -181,7 +206,7 @@ mod tests {
     #[test]
     fn without_either_both_are_named() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Tracepoints::find(&dir.path().join("none"), ATTACHMENTS, dir.path())
+        let error = Tracepoints::find(&dir.path().join("none"), ATTACHMENTS, &[], dir.path())
             .unwrap_err()
             .to_string();
         for word in [
@@ -197,11 +222,11 @@ mod tests {
     fn a_copy_of_another_kernel_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         Tracepoints { kernel: "another".into(), ..some() }.hand_on(&held(&dir)).unwrap();
-        let error = Tracepoints::find(&dir.path().join("none"), ATTACHMENTS, dir.path())
+        let error = Tracepoints::find(&dir.path().join("none"), ATTACHMENTS, &[], dir.path())
             .unwrap_err()
             .to_string();
         assert!(error.contains("another kernel"), "{error}");
         fs::write(dir.path().join(FILE), "{").unwrap();
-        assert!(Tracepoints::find(&dir.path().join("none"), ATTACHMENTS, dir.path()).is_err());
+        assert!(Tracepoints::find(&dir.path().join("none"), ATTACHMENTS, &[], dir.path()).is_err());
     }
 }

@@ -16,7 +16,7 @@ pub use crate::thread_stack::ThreadStack;
 pub use crate::totals::{CpuTotals, Position, Totals};
 
 /// Version of the messages; both sides must have the same.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.
@@ -83,6 +83,119 @@ pub enum Request {
     /// Where blocked threads wait at this moment. Answered by [`Response::Meta`], which names the
     /// functions, any number of [`Response::Stacks`], then [`Response::End`].
     Stacks,
+    /// Probes functions for a time; for root alone. With the request come, as descriptors, the
+    /// file, where the daemon takes points of files ([`Response::Probes`]) and they are no
+    /// functions of the kernel; else the perf events of its points, in their order. Answered by
+    /// [`Response::Probes`] with the new one.
+    AddProbe(Box<NewProbe>),
+    /// Answered by [`Response::Probes`].
+    Probes,
+    /// Ends probes before their time; for root alone. Answered by [`Response::Probes`] with those
+    /// that were ended.
+    RemoveProbes(ProbeChoice),
+    /// Answered by [`Response::FunctionCalls`].
+    FunctionCalls,
+}
+
+/// Most functions and marks that are probed at a time.
+pub const PROBED_MAX: usize = 1000;
+/// Most of them by perf events, which the kernel detaches one after the other, 25 ms each.
+pub const PROBED_SINGLY_MAX: usize = 200;
+/// Longest time of a probe, ns.
+pub const PROBE_LASTS_MAX: u64 = 7 * 24 * 3600 * 1_000_000_000;
+
+/// Functions of a file, or marks in it, to be probed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct NewProbe {
+    /// What was asked for, as it was typed.
+    pub spec: String,
+    /// For how long, ns.
+    pub lasts: u64,
+    /// As [`crate::meta::Probed::path`].
+    pub path: String,
+    /// As [`crate::meta::Probed::build_id`].
+    pub build_id: String,
+    /// The functions: of each the event of its entry is sent, then, where `returns`, that of its
+    /// return; unless the file is.
+    pub functions: Vec<String>,
+    /// Where the file is sent: the byte of it at which each function begins; else empty.
+    pub offsets: Vec<u64>,
+    /// Whether returns are recorded as well.
+    pub returns: bool,
+    /// The marks, behind the functions: one event each.
+    pub marks: Vec<NewMark>,
+}
+
+/// A mark in a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct NewMark {
+    /// `provider:name`
+    pub name: String,
+    /// Where the file is sent: the byte of it at which it is; else 0.
+    pub offset: u64,
+    /// The same of its counter of listeners; 0: it has none.
+    pub semaphore: u64,
+    /// Where its arguments are, at most [`crate::abi::function::ARGUMENTS`].
+    pub operands: Vec<NewOperand>,
+}
+
+/// As [`crate::abi::function::Operand`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[expect(missing_docs, reason = "the fields have the names of those")]
+pub struct NewOperand {
+    pub how: u32,
+    pub shift: u32,
+    pub base: u32,
+    pub index: u32,
+    pub scale: u32,
+    pub offset: i64,
+}
+
+/// Which probes.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum ProbeChoice {
+    /// All.
+    All,
+    /// The one with this id.
+    Id(u32),
+    /// Those that were asked for so.
+    Spec(String),
+}
+
+/// A probe that is attached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct ProbeStatus {
+    /// Its id.
+    pub id: u32,
+    /// What was asked for.
+    pub spec: String,
+    /// The file.
+    pub path: String,
+    /// How many functions and marks.
+    pub functions: u32,
+    /// Since when, ns of `CLOCK_MONOTONIC`.
+    pub since: u64,
+    /// Until when.
+    pub until: u64,
+    /// For how long still, ns.
+    pub left: u64,
+}
+
+/// How often a function was called, or a mark was passed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct FunctionCalls {
+    /// Its name.
+    pub name: String,
+    /// The file.
+    pub path: String,
+    /// Calls.
+    pub calls: u64,
+    /// Returns; `None`: they are not counted.
+    pub returns: Option<u64>,
+    /// From when on it was counted, ns of `CLOCK_MONOTONIC`.
+    pub since: u64,
+    /// Until when; 0: it still is.
+    pub until: u64,
 }
 
 /// What the daemon answers.
@@ -106,6 +219,10 @@ pub enum Response {
     Snapshot(String),
     /// Kernel stacks of blocked threads, at most [`STACKS_MAX`].
     Stacks(Vec<ThreadStack>),
+    /// Probes; and whether the daemon takes many points of a file at once, with its descriptor.
+    Probes(Vec<ProbeStatus>, bool),
+    /// Calls of functions, and the present time of `CLOCK_MONOTONIC`, ns.
+    FunctionCalls(Vec<FunctionCalls>, u64),
 }
 
 impl Encode for Counts {
@@ -258,6 +375,23 @@ pub struct Status {
     pub switched_off: Vec<String>,
     /// What this kernel lacks of what is optional, and why ([`crate::meta::Lacking`]).
     pub lacking: Vec<(String, String)>,
+    /// Tracepoints that the configuration names, and what became of their events.
+    pub tracepoints: Vec<TraceStatus>,
+}
+
+/// A tracepoint that the configuration names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct TraceStatus {
+    /// `SUBSYSTEM:NAME`.
+    pub name: String,
+    /// The condition under which its events are recorded; empty: always.
+    pub when: String,
+    /// Events that were recorded.
+    pub recorded: u64,
+    /// Events that the budget refused, or that came while another program was writing.
+    pub refused: u64,
+    /// Events for which the condition did not hold.
+    pub left_out: u64,
 }
 
 /// The recording's pins are not where they should be.

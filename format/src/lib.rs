@@ -39,6 +39,8 @@ pub mod meta;
 #[cfg(feature = "std")]
 pub mod part;
 #[cfg(feature = "std")]
+pub mod published;
+#[cfg(feature = "std")]
 pub mod ring;
 #[cfg(feature = "std")]
 pub mod slots;

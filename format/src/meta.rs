@@ -8,6 +8,7 @@
 //! one.
 
 mod lanes;
+mod tracepoint;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -19,9 +20,10 @@ use crate::abi::page::{Lane, PAGE_SIZE};
 use crate::chunks::{self, Chunks, TooLarge};
 pub use crate::chunks::{CHUNK_BYTES, first_page};
 pub use lanes::{KindMeta, LaneMeta, Lanes};
+pub use tracepoint::{Field, Mask, Place, Tracepoint, ValueForm, ValueNames};
 
 /// Pages of the metadata map.
-pub const PAGES: usize = 128;
+pub const PAGES: usize = 192;
 /// Pages that one generation of the document may take.
 pub const HALF_PAGES: usize = PAGES / 2;
 
@@ -115,6 +117,12 @@ pub struct Meta {
     /// room.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub binaries: Vec<Binary>,
+    /// What was probed, by the files it is in ([`crate::abi::kinds::Function`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub probed: Vec<Probed>,
+    /// Tracepoints that the configuration names, or did since the recording began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tracepoints: Vec<Tracepoint>,
     /// System calls of the machine's own table.
     pub native: Vec<Syscall>,
     /// System calls of the 32-bit table.
@@ -192,6 +200,18 @@ impl From<Binary> for (u16, String, String) {
     fn from(Binary { number, build_id, path }: Binary) -> Self {
         (number, build_id, path)
     }
+}
+
+/// A file whose functions were probed while it was recorded, or the kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Probed {
+    /// Its path, as who asked for it saw it; `kernel`: the kernel's own functions.
+    pub path: String,
+    /// Its build id, as [`Binary::build_id`]; empty: it has none.
+    pub build_id: String,
+    /// Number and name of each function, and of each mark (`provider:name`).
+    pub functions: Vec<(u32, String)>,
 }
 
 /// What `CLOCK_TAI` is ahead of `CLOCK_REALTIME`, from a moment on.

@@ -48,6 +48,17 @@ impl Symbols {
     }
 }
 
+impl Symbols {
+    /// A frame for people: `function`, `function [module]`, or `?0x1234` where it has no name.
+    pub fn name(&self, frame: u32) -> String {
+        match self.find(frame) {
+            Some(Frame { function, module: Some(module), .. }) => format!("{function} [{module}]"),
+            Some(Frame { function, module: None, .. }) => function.to_owned(),
+            None => format!("?{frame:#x}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

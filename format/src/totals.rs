@@ -38,6 +38,8 @@ pub struct CpuTotals {
     pub strings: u64,
     /// What taking stacks of long waits has cost, ns.
     pub stack_time: u64,
+    /// Interrupts and waits for locks that were too short to be recorded.
+    pub looked: u64,
     /// What the budget has left out here, `GIVEN_…` bits ([`crate::abi::state`]).
     pub given: u32,
 }

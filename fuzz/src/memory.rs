@@ -16,6 +16,9 @@ use crate::{seal, seeds};
 /// The most memory that any command may take for any file, bytes.
 pub const LIMIT: u64 = 512 << 20;
 
+/// A window of `diff` that holds the events of every crafted file.
+const DIFF: &str = "1970-01-02..2200-01-01";
+
 /// What a command took.
 #[derive(Debug)]
 pub struct Run {
@@ -50,12 +53,31 @@ pub const fn commands(form: Form) -> &'static [&'static [&'static str]] {
             &["snapshots", "show", "FILE"],
             &["ls", "FILE"],
             &["verify", "FILE"],
+            &["why", "FILE"],
+            &["why", "FILE", "--format", "json", "--slower-than", "1ms"],
+            &["diff", "--file", "FILE", "--a", DIFF, "--b", DIFF],
+            &["report", "calls", "FILE", "--all", "--by", "comm,unit,syscall,file"],
+            &["report", "waits", "FILE", "--all", "--by", "reason,stack,waker,file"],
+            &["report", "runq", "FILE", "--all", "--by", "tid,cpu", "--format", "json"],
+            &["report", "offcpu", "FILE", "--all", "--format", "folded"],
+            &["report", "wakers", "FILE", "--all", "--format", "csv"],
+            &["report", "block", "FILE", "--all", "--hist"],
+            &["report", "bytes", "FILE", "--all", "--by", "file,comm", "--fds", "all"],
+            &["report", "functions", "FILE", "--all", "--by", "stack"],
+            &["report", "irq", "FILE", "--all", "--by", "interrupt,comm"],
+            &["report", "net", "FILE", "--all", "--by", "tid,local,remote,closed_by"],
+            &["report", "signals", "FILE", "--all"],
         ],
         Form::Dump => &[
             &["dump", "--vmcore", "FILE", "--all"],
             &["dump", "--vmcore", "FILE", "--list-sessions"],
             &["top", "--vmcore", "FILE", "--last", "1000s"],
             &["ps", "--vmcore", "FILE"],
+            &["why", "--vmcore", "FILE"],
+            &["report", "calls", "--vmcore", "FILE", "--all", "--by", "tid,syscall"],
+            &["report", "waits", "--vmcore", "FILE", "--all", "--by", "tid,reason"],
+            &["report", "runq", "--vmcore", "FILE", "--all", "--format", "json"],
+            &["report", "block", "--vmcore", "FILE", "--all", "--format", "csv"],
             &["recover", "FILE", "-o", "OUT", "--force"],
         ],
     }

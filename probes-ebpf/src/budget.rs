@@ -6,7 +6,7 @@
 use aya_ebpf::helpers::generated::bpf_jiffies64;
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::record::{counter, kind};
-use flightrec_format::abi::state::{Bucket, CpuState, REFUSE_SYSCALL};
+use flightrec_format::abi::state::{Bucket, CpuState, GIVEN_STACKS, REFUSE_SYSCALL};
 
 use crate::kernel::Task;
 use crate::share::{self, Process};
@@ -185,8 +185,7 @@ fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> 
 /// Takes the cost of an event of lane `trace`, out of what scheduling has: of one that the running
 /// thread makes, if it is quiet enough.
 #[inline(always)]
-pub(crate) fn draw_trace(state: &mut CpuState) -> bool {
-    let cost = state.disk[0];
+pub(crate) fn draw_trace(state: &mut CpuState, cost: u32) -> bool {
     draw(&mut state.buckets[Lane::Sched as usize], cost)
         || draw_of(state, Task::current().as_ptr(), cost) != 0
 }
@@ -208,11 +207,21 @@ fn draw_of(state: &mut CpuState, task: *const u8, cost: u32) -> u32 {
 pub(crate) fn draw_stack(state: &mut CpuState, task: Task) -> bool {
     let i = Lane::Sched as usize;
     let cost = state.stack_cost as u32;
-    let gives = draw(&mut state.buckets[i], cost) || draw_of(state, task.as_ptr(), cost) != 0;
+    let gives = state.enabled & GIVEN_STACKS == 0
+        && (draw(&mut state.buckets[i], cost) || draw_of(state, task.as_ptr(), cost) != 0);
     if !gives {
         state.throttled[i][counter(kind::STACK)] += 1;
     }
     gives
+}
+
+/// Takes the cost of the running thread's own stack, at an event of lane `trace`, whose record says
+/// whether it was refused.
+#[inline(always)]
+pub(crate) fn draw_own_stack(state: &mut CpuState) -> bool {
+    let cost = state.stack_cost as u32;
+    draw(&mut state.buckets[Lane::Sched as usize], cost)
+        || draw_of(state, Task::current().as_ptr(), cost) != 0
 }
 
 /// Takes the cost of a sample's frames, at the expense of `task`, which runs; counts one that is
@@ -220,8 +229,9 @@ pub(crate) fn draw_stack(state: &mut CpuState, task: Task) -> bool {
 #[inline(always)]
 pub(crate) fn draw_sample(state: &mut CpuState, task: Task) -> bool {
     let cost = state.sample_cost as u32;
-    let gives = draw(&mut state.buckets[Lane::Sched as usize], cost)
-        || draw_of(state, task.as_ptr(), cost) != 0;
+    let gives = state.enabled & GIVEN_STACKS == 0
+        && (draw(&mut state.buckets[Lane::Sched as usize], cost)
+            || draw_of(state, task.as_ptr(), cost) != 0);
     if !gives {
         count_refused_sample(state);
     }
@@ -237,8 +247,7 @@ pub(crate) fn count_refused_sample(state: &mut CpuState) {
 /// Takes the cost of one that is nobody's who runs here, as long as anything is left: a request
 /// that is done (there are no more of these than were made), an interrupt.
 #[inline(always)]
-pub(crate) fn draw_unowned(state: &mut CpuState) -> bool {
-    let cost = state.disk[0];
+pub(crate) fn draw_unowned(state: &mut CpuState, cost: u32) -> bool {
     draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_what_is_left(state, cost) != 0
 }
 

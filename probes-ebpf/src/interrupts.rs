@@ -69,7 +69,8 @@ fn irq_handler_exit(ctx: BtfTracePointContext) -> Option<()> {
     if state.enabled & ENABLE_INTERRUPTS == 0 {
         return None;
     }
-    let duration = took(state.long_interrupt, take(&mut state.hardirq_since))?;
+    let began = take(&mut state.hardirq_since);
+    let duration = took(state, began)?;
     hardirq(state, ctx.as_ptr(), duration);
     Some(())
 }
@@ -93,16 +94,22 @@ fn softirq_exit(ctx: BtfTracePointContext) -> Option<()> {
     if state.enabled & ENABLE_INTERRUPTS == 0 || !are_whole {
         return None;
     }
-    let duration = took(state.long_interrupt, take(&mut state.softirq_since))?;
+    let began = take(&mut state.softirq_since);
+    let duration = took(state, began)?;
     let number = arg::<0>(ctx.as_ptr()) as u32;
     record(state, Interrupt { duration, class: SOFTIRQ, number, name: softirq_name(number) })
 }
 
-/// How long it was since `began`, if that is long.
+/// How long it was since `began`, if that is long; else it is counted.
 #[inline(always)]
-fn took(long: u64, began: u64) -> Option<u64> {
+fn took(state: &mut CpuState, began: u64) -> Option<u64> {
     let duration = now().wrapping_sub(began);
-    (began != 0 && duration >= long).then_some(duration)
+    if began != 0 && duration >= state.long_interrupt {
+        return Some(duration);
+    }
+    // An interrupt in the middle of this may be missing in the sum.
+    state.looked += 1;
+    None
 }
 
 #[inline(always)]

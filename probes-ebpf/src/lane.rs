@@ -122,7 +122,7 @@ pub(crate) fn now() -> u64 {
 
 /// This CPU's number.
 #[inline(always)]
-fn cpu() -> u32 {
+pub(crate) fn cpu() -> u32 {
     // SAFETY: the helper has no preconditions.
     unsafe { bpf_get_smp_processor_id() }
 }
@@ -221,6 +221,12 @@ impl<'a> Writer<'a> {
     #[inline(always)]
     pub(crate) fn body(&self) -> *mut u8 {
         Page::body(self.page)
+    }
+
+    /// The page that it writes to.
+    #[inline(always)]
+    pub(crate) fn page(&self) -> *mut Page {
+        self.page
     }
 
     /// Stores a word at the next place.

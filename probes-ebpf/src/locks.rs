@@ -70,6 +70,7 @@ fn contention_end(ctx: BtfTracePointContext) -> Option<()> {
     let (began, flags) = found;
     let duration = now().wrapping_sub(began);
     if duration < state.long_lock {
+        state.looked += 1;
         return None;
     }
     let context = context::now(state.preempt_count);

@@ -1,8 +1,9 @@
 //! The programs that run in the kernel. They do nothing but fill pages.
 //!
 //! One module per lane: [`syscalls`], [`sched`], [`task`]; and for [`trace`] one per topic:
-//! [`disk`], [`memory`], [`interrupts`], [`locks`], [`network`], [`samples`], [`quota`]. [`waits`]
-//! is what of these has begun and not ended. [`lane`] is how a record gets into a page, [`budget`]
+//! [`disk`], [`memory`], [`interrupts`], [`locks`], [`network`], [`samples`], [`quota`],
+//! [`ring`], [`functions`], [`tracepoints`]. [`waits`] is what of these has begun and not ended.
+//! [`lane`] is how a record gets into a page, [`budget`]
 //! which events may, [`share`] whose, [`slots`] is the table of live threads, [`files`] tells what
 //! descriptors stand for, [`console`] hands on what the kernel logs, [`context`] tells whether an
 //! interrupt has the CPU, [`stacks`] where in the kernel a thread waited, [`stack_walk`] where it
@@ -22,6 +23,7 @@ mod console;
 mod context;
 mod disk;
 mod files;
+mod functions;
 mod interrupts;
 mod kernel;
 mod lane;
@@ -29,8 +31,10 @@ mod locks;
 mod mappings;
 mod memory;
 mod network;
+mod pointees;
 mod pseudonym;
 mod quota;
+mod ring;
 mod running;
 mod samples;
 mod sched;
@@ -42,6 +46,7 @@ mod strings;
 mod syscalls;
 mod task;
 mod trace;
+mod tracepoints;
 mod values;
 mod waits;
 

@@ -38,17 +38,22 @@ static SOCKET_OFFSETS: SocketOffsets = SocketOffsets {
     remote6: 0,
 };
 
-/// The two ends of a connection.
-struct Ends {
+/// A socket, as its events have it.
+struct Socket {
+    name: u32,
+    protocol: u32,
+    state: u32,
     local: Ip,
     remote: Ip,
     local_port: u32,
     remote_port: u32,
 }
 
-impl Ends {
+impl Socket {
+    /// The first argument of both tracepoints.
     #[inline(always)]
-    fn of(socket: u64) -> Self {
+    fn of(ctx: *mut c_void) -> Self {
+        let socket = number::<0>(ctx);
         // SAFETY: a static of ours; volatile because the loader replaces its value.
         let at = unsafe { (&raw const SOCKET_OFFSETS).read_volatile() };
         let family: u16 = peek(socket, at.family);
@@ -58,6 +63,9 @@ impl Ends {
             (Ip::v4(peek(socket, at.local4)), Ip::v4(peek(socket, at.remote4)))
         };
         Self {
+            name: pseudonym(socket),
+            protocol: u32::from(peek::<u16>(socket, at.protocol)),
+            state: u32::from(peek::<u8>(socket, at.state)),
             local,
             remote,
             local_port: u32::from(u16::from_be(peek(socket, at.sport))),
@@ -66,74 +74,65 @@ impl Ends {
     }
 }
 
-/// `inet_sock_set_state(sk, oldstate, newstate)`
-#[btf_tracepoint(function = "inet_sock_set_state")]
-fn inet_sock_set_state(ctx: BtfTracePointContext) -> Option<()> {
-    let ctx = ctx.as_ptr();
+/// Records an event of a connection; `body` makes it of the socket and the context.
+#[inline(always)]
+fn record<T: Copy, const ROOM: usize>(
+    ctx: *mut c_void,
+    kind: u8,
+    body: impl FnOnce(Socket, u32) -> T,
+) -> Option<()> {
     let state = this_cpu();
     if state.enabled & ENABLE_NETWORK == 0 {
         return None;
     }
     let context = context::now(state.preempt_count);
-    let (socket, protocol) = of(ctx);
-    let Ends { local, remote, local_port, remote_port } = Ends::of(number::<0>(ctx));
-    let body = SockState {
-        socket,
-        protocol,
-        old_state: number::<1>(ctx) as u32,
-        new_state: number::<2>(ctx) as u32,
-        local,
-        remote,
-        local_port,
-        remote_port,
-        context: u32::from(context),
-        reserved: 0,
-    };
-    let mut w =
-        open::<{ room(size_of::<SockState>()) }>(state, kind::SOCK_STATE, Payer::of(context))?;
-    w.record(kind::SOCK_STATE, body);
-    w.publish(kind::SOCK_STATE);
+    let body = body(Socket::of(ctx), u32::from(context));
+    let mut w = open::<ROOM>(state, kind, Payer::of(context))?;
+    w.record(kind, body);
+    w.publish(kind);
     Some(())
+}
+
+/// `inet_sock_set_state(sk, oldstate, newstate)`
+#[btf_tracepoint(function = "inet_sock_set_state")]
+fn inet_sock_set_state(ctx: BtfTracePointContext) -> Option<()> {
+    let ctx = ctx.as_ptr();
+    record::<_, { room(size_of::<SockState>()) }>(ctx, kind::SOCK_STATE, |socket, context| {
+        let Socket { name, protocol, local, remote, local_port, remote_port, .. } = socket;
+        SockState {
+            socket: name,
+            protocol,
+            old_state: number::<1>(ctx) as u32,
+            new_state: number::<2>(ctx) as u32,
+            local,
+            remote,
+            local_port,
+            remote_port,
+            context,
+            reserved: 0,
+        }
+    })
 }
 
 /// `tcp_retransmit_skb(sk, skb)`; from Linux 6.15 on with the result, which is left out.
 #[btf_tracepoint(function = "tcp_retransmit_skb")]
 fn tcp_retransmit_skb(ctx: BtfTracePointContext) -> Option<()> {
     let ctx = ctx.as_ptr();
-    let state = this_cpu();
-    if state.enabled & ENABLE_NETWORK == 0 {
-        return None;
-    }
-    let context = context::now(state.preempt_count);
-    let address = number::<0>(ctx);
-    // SAFETY: a static of ours; volatile because the loader replaces its value.
-    let at = unsafe { (&raw const SOCKET_OFFSETS).read_volatile() };
-    let Ends { local, remote, local_port, remote_port } = Ends::of(address);
-    let body = TcpRetransmit {
-        socket: pseudonym(address),
-        state: u32::from(peek::<u8>(address, at.state)),
-        local,
-        remote,
-        local_port,
-        remote_port,
-        context: u32::from(context),
-        reserved: 0,
-    };
-    let mut w = open::<{ room(size_of::<TcpRetransmit>()) }>(
-        state,
+    record::<_, { room(size_of::<TcpRetransmit>()) }>(
+        ctx,
         kind::TCP_RETRANSMIT,
-        Payer::of(context),
-    )?;
-    w.record(kind::TCP_RETRANSMIT, body);
-    w.publish(kind::TCP_RETRANSMIT);
-    Some(())
-}
-
-/// Which socket, and of which protocol.
-#[inline(always)]
-fn of(ctx: *mut c_void) -> (u32, u32) {
-    let address = number::<0>(ctx);
-    // SAFETY: a static of ours; volatile because the loader replaces its value.
-    let at = unsafe { (&raw const SOCKET_OFFSETS).read_volatile() };
-    (pseudonym(address), u32::from(peek::<u16>(address, at.protocol)))
+        |socket, context| {
+            let Socket { name, state, local, remote, local_port, remote_port, .. } = socket;
+            TcpRetransmit {
+                socket: name,
+                state,
+                local,
+                remote,
+                local_port,
+                remote_port,
+                context,
+                reserved: 0,
+            }
+        },
+    )
 }

@@ -5,22 +5,17 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, PerCpuArray};
-use flightrec_format::abi::probe::{CALL_STRINGS, NO_STRING, call_strings};
+use flightrec_format::abi::probe::{CALL_STRINGS, NO_STRING};
 use flightrec_format::abi::record::{
     self, MASK_START, MASK_TABLE, STRING_HEAD, STRING_MAX, STRING_REACH, STRING_ROOM, STRING_TAIL,
     StringStatus, kind,
 };
 
 use crate::lane::{BODY, UNIT, bounded, length, store};
+use crate::values::Arguments;
 
 /// Bytes that one STRING record may take.
 pub(crate) const ROOM: usize = STRING_ROOM;
-
-/// Room for the strings of a call, as its table entry lists them.
-#[inline(always)]
-pub(crate) fn room(entry: u32) -> usize {
-    ROOM * call_strings(entry) as usize
-}
 
 /// Bit of [`put_call`]'s result: a string could not be read, or not to its end.
 pub(crate) const COLD: u64 = 1 << 32;
@@ -189,8 +184,10 @@ pub(crate) fn mask(body: *mut u8, at: usize) -> u32 {
     0
 }
 
+/// Writes the first word of the STRING record at `body + at`, whose `len` bytes are there, and the
+/// zeros behind them. Returns the offset behind it.
 #[inline(always)]
-fn header(body: *mut u8, at: usize, index: u16, len: u64, status: StringStatus) -> u64 {
+pub(crate) fn header(body: *mut u8, at: usize, index: u16, len: u64, status: StringStatus) -> u64 {
     let aux = index | (status as u16) << 4;
     let padded = (len + UNIT as u64 - 1) & !(UNIT as u64 - 1);
     // SAFETY: inside the page by the caller's check, and so is the string's last unit.
@@ -214,7 +211,7 @@ const _: () = assert!(UNIT == 4);
 /// (`format::abi::probe::CallTable`). Returns the offset behind them, [`COLD`] where one could
 /// not be read, and what was sought. A function of its own: it is off the path of most calls.
 #[inline(never)]
-pub(crate) fn put_call(body: *mut u8, at: usize, args: &[u64; 6], entry: u32) -> u64 {
+pub(crate) fn put_call(body: *mut u8, at: usize, args: &Arguments, entry: u32) -> u64 {
     let mut at = at as u64;
     let mut rare = 0;
     for k in 0..CALL_STRINGS {

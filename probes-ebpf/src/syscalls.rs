@@ -6,27 +6,31 @@
 //! off. The loader decides (`daemon/src/load.rs`).
 
 use core::arch::asm;
+use core::ffi::c_void;
 use core::mem::replace;
 use core::ptr::null;
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_task_pt_regs;
-use aya_ebpf::macros::{btf_tracepoint, map, tracepoint};
+use aya_ebpf::macros::{btf_tracepoint, map};
 use aya_ebpf::maps::Array;
 use aya_ebpf::programs::{BtfTracePointContext, TracePointContext};
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::abi::probe::{ARGS_LOST, CALLS, CallTable, NO_STRING, call_strings};
+use flightrec_format::abi::pointee;
+use flightrec_format::abi::probe::{
+    ARGS_LOST, CALLS, CallTable, HAS_POINTEES, NO_STRING, call_strings,
+};
 use flightrec_format::abi::record::{self, Abi, NR_INVALID, call_aux, counter, fold, kind};
 use flightrec_format::abi::state::{
-    CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_STRINGS,
-    LIMIT_SYSCALL, REFUSE_SYSCALL, entered,
+    CpuState, ENABLE_STRINGS, ENABLE_STRUCTURES, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES,
+    GIVEN_STRINGS, LIMIT_SYSCALL, REFUSE_SYSCALL, entered,
 };
 
 use crate::kernel::{Regs, Task, arg};
 use crate::lane::{BODY, Page, RINGS_SYSCALL, UNIT, Writer, length, now, store, this_cpu};
-use crate::strings;
-use crate::values::{Compat, First, Native, Values};
-use crate::{args, budget, running};
+use crate::pointees::{self, Wanted};
+use crate::values::{Arguments, Compat, First, Native, Values};
+use crate::{args, budget, running, strings};
 
 /// What each native call takes. Filled by the loader.
 #[unsafe(no_mangle)]
@@ -107,13 +111,108 @@ fn rare(
     (Call { nr: move || nr, abi, entry }, values)
 }
 
-/// Whether strings of this call are recorded.
+/// Whether what this call's arguments point to is recorded: strings, or what else.
 #[inline(always)]
-fn takes_strings(state: &mut CpuState, entry: u32) -> bool {
+fn reads_memory(state: &mut CpuState, entry: u32) -> bool {
     let enabled = state.enabled;
-    call_strings(entry) != 0
-        && (enabled & (ENABLE_STRINGS | GIVEN_STRINGS) == ENABLE_STRINGS
-            || enabled & ENABLE_STRINGS != 0 && !leaves_out(state))
+    (call_strings(entry) != 0 && enabled & ENABLE_STRINGS != 0
+        || entry & HAS_POINTEES != 0 && enabled & ENABLE_STRUCTURES != 0)
+        && (enabled & GIVEN_STRINGS == 0 || !leaves_out(state))
+}
+
+/// What of a call's memory is read.
+#[derive(Clone, Copy)]
+struct Memory {
+    /// How many strings; none where strings are not recorded.
+    strings: u32,
+    /// The call's [items](pointee::PointeeTable), and which of them are read; 0: none.
+    items: u64,
+    /// Bytes of a page that these take at most.
+    room: u32,
+    /// How many of them there are, at most.
+    count: u32,
+}
+
+impl Memory {
+    const NONE: Self = Self { strings: 0, items: 0, room: 0, count: 0 };
+
+    /// Of a call that [`reads_memory`]: what its program gives; and what of it the kernel will
+    /// tell, `false` standing for nothing.
+    #[inline(always)]
+    fn of_entry(
+        state: &CpuState,
+        call: Call<impl Fn() -> u16 + Copy>,
+        args: &Arguments,
+    ) -> (Self, bool) {
+        let enabled = state.enabled;
+        let strings = if enabled & ENABLE_STRINGS != 0 { call_strings(call.entry) } else { 0 };
+        if call.entry & HAS_POINTEES == 0 || enabled & ENABLE_STRUCTURES == 0 {
+            return (Self { strings, ..Self::NONE }, false);
+        }
+        let items = pointees::items(call.abi, (call.nr)());
+        let wanted = Wanted::of(args, items);
+        let mut memory = Self { strings, ..Self::NONE };
+        if wanted.given != 0 {
+            memory.read(items, pointees::GIVEN, wanted.given);
+        }
+        (memory, wanted.told != 0)
+    }
+
+    /// Of its end: what the kernel has told; where what its program gave is still to be read
+    /// (`cold`), that as well.
+    #[inline(always)]
+    fn of_exit(
+        state: &CpuState,
+        call: Call<impl Fn() -> u16 + Copy>,
+        args: &Arguments,
+        ret: i64,
+        cold: bool,
+    ) -> Self {
+        let (given, tells) = Self::of_entry(state, call, args);
+        let mut memory = if cold { given } else { Self::NONE };
+        if tells && pointees::tells(ret) {
+            memory.read(pointees::items(call.abi, (call.nr)()), pointees::TOLD, 1);
+        }
+        memory
+    }
+
+    /// Adds items: of all of a call's, those of one `side`.
+    #[inline(always)]
+    fn read(&mut self, items: u64, side: u64, which: u32) {
+        self.room = pointee::room(items) as u32;
+        self.items |= items & (pointees::GIVEN - 1) | side;
+        self.count += (which & 1) + (which >> 1 & 1) + (which >> 2 & 1);
+    }
+
+    /// The same, of which the verifier knows nothing: what follows is the same whatever it is.
+    #[inline(always)]
+    fn forgotten(self, args: &Arguments) -> Self {
+        let forget = |value| pointees::forget(value, args);
+        Self {
+            strings: forget(self.strings.into()) as u32,
+            items: forget(self.items),
+            room: forget(self.room.into()) as u32 & 0x3ff,
+            count: forget(self.count.into()) as u32,
+        }
+    }
+
+    /// Whether nothing is read.
+    #[inline(always)]
+    fn is_none(self) -> bool {
+        self.strings == 0 && self.items == 0
+    }
+
+    /// How many strings and items: what it costs, in strings.
+    #[inline(always)]
+    fn cost(self) -> u32 {
+        self.strings + self.count
+    }
+
+    /// Bytes of a page that it takes at most.
+    #[inline(always)]
+    fn room(self) -> usize {
+        strings::ROOM * self.strings as usize + self.room as usize
+    }
 }
 
 /// Whether what the CPU leaves out is left out of the running process's calls: not where it makes
@@ -129,22 +228,31 @@ fn was_loud(state: &CpuState) -> bool {
     state.enabled & LIMIT_SYSCALL == 0 || state.drawer.quiet == 0
 }
 
-/// Writes a call's record, an EXIT's return value in it being `value`, and the thread's name in
-/// front where the page does not have it; with its strings, if `STRINGS`. Publishing is left to the
-/// caller. Returns the writer, and the upper half of what [`strings::put_call`] returned.
+/// A call's arguments in the form that [`pointees`] takes.
 #[inline(always)]
-fn put<'a, const STRINGS: bool>(
+fn eight(values: impl Values) -> Arguments {
+    let [a, b, c, d, e, f] = values.all();
+    [a, b, c, d, e, f, 0, 0]
+}
+
+/// Writes a call's record, an EXIT's return value in it being `value`, and the thread's name in
+/// front where the page does not have it; with what its arguments point to, if `MEMORY`. Publishing
+/// is left to the caller. Returns the writer, and the upper half of what [`strings::put_call`]
+/// returned.
+#[inline(always)]
+fn put<'a, const MEMORY: bool>(
     state: &'a mut CpuState,
     kind: u8,
     call: Call<impl Fn() -> u16 + Copy>,
     value: u64,
     values: impl Values,
     args: bool,
+    memory: Memory,
 ) -> Option<(Writer<'a>, u32)> {
     let i = Lane::Syscall as usize;
     let tid = state.running.tid;
     let first_alone = state.enabled & GIVEN_ARGUMENTS != 0 && was_loud(state);
-    let need = if STRINGS { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
+    let need = if MEMORY { ENTER_ROOM + memory.room() } else { ENTER_ROOM };
     let lane = &mut state.lanes[i];
     let mut w = Writer::open::<ENTER_ROOM, false>(
         lane,
@@ -186,15 +294,23 @@ fn put<'a, const STRINGS: bool>(
         w.at = (&raw const w.lane.enter_off).read_volatile() as usize + length;
     }
     let mut rare = 0;
-    if STRINGS {
-        state.strings += u64::from(call_strings(call.entry));
-        if w.at > BODY - ENTER_ROOM {
-            // Never: `open` made room for the strings as well; the verifier wants to see it.
-            w.at = BODY - ENTER_ROOM;
+    if MEMORY {
+        state.strings += u64::from(memory.cost());
+        if w.at > BODY {
+            w.at = BODY; // never; the verifier wants to see it
         }
-        let end = strings::put_call(w.body(), w.at, &values.all(), call.entry);
-        w.at = (end & (strings::COLD - 1)) as usize;
+        let all = eight(values);
+        let mut end = w.at as u64;
+        if memory.strings != 0 {
+            end = strings::put_call(w.body(), w.at, &all, call.entry);
+        }
         rare = (end >> 32) as u32;
+        if memory.items != 0 {
+            let at = end & (strings::COLD - 1);
+            end = pointees::put_call(&w, at, &all, memory.items, value);
+            rare |= (end >> 32) as u32;
+        }
+        w.at = (end & (strings::COLD - 1)) as usize;
         if w.at > BODY {
             w.at = BODY; // never; the verifier wants to see it
         }
@@ -211,6 +327,16 @@ fn pay_for_ends(state: &mut CpuState, rare: u32, entry: u32) -> u32 {
     if state.enabled & LIMIT_SYSCALL != 0 {
         let cost = state.buckets[Lane::Syscall as usize].string_cost;
         budget::owe(state, (rare >> (strings::SOUGHT - 32)) * call_strings(entry) * cost);
+    }
+    0
+}
+
+/// What is read at a call's end was not drawn for.
+#[inline(never)]
+fn pay_for_memory(state: &mut CpuState, memory: Memory) -> u32 {
+    if state.enabled & LIMIT_SYSCALL != 0 {
+        let cost = state.buckets[Lane::Syscall as usize].string_cost;
+        budget::owe(state, memory.cost() * cost);
     }
     0
 }
@@ -245,15 +371,15 @@ fn enter<V: Values>(
         return None;
     }
     let call = native(id);
-    if takes_strings(state, call.entry) {
-        enter_with_strings(state, id(), values);
+    if reads_memory(state, call.entry) {
+        enter_with_memory(state, id(), values);
         return None;
     }
     put_enter::<false>(state, call, values)
 }
 
 #[inline(never)]
-fn enter_with_strings(state: &mut CpuState, id: u64, values: impl Values) -> u32 {
+fn enter_with_memory(state: &mut CpuState, id: u64, values: impl Values) -> u32 {
     put_enter::<true>(state, native(|| id), values);
     0
 }
@@ -267,7 +393,7 @@ fn enter_rare(
     compat: impl Values,
 ) -> u32 {
     let (call, values) = rare(id, is_compat, values, compat);
-    if takes_strings(state, call.entry) {
+    if reads_memory(state, call.entry) {
         put_enter::<true>(state, call, values);
     } else {
         put_enter::<false>(state, call, values);
@@ -276,16 +402,22 @@ fn enter_rare(
 }
 
 #[inline(always)]
-fn put_enter<const STRINGS: bool>(
+fn put_enter<const MEMORY: bool>(
     state: &mut CpuState,
     call: Call<impl Fn() -> u16 + Copy>,
     values: impl Values,
 ) -> Option<()> {
     let i = Lane::Syscall as usize;
+    let (memory, tells) = if MEMORY {
+        let args = eight(values);
+        let (memory, tells) = Memory::of_entry(state, call, &args);
+        (memory.forgotten(&args), pointees::forget(tells.into(), &args) != 0)
+    } else {
+        (Memory::NONE, false)
+    };
     if state.enabled & (LIMIT_SYSCALL | REFUSE_SYSCALL) != 0 {
         let bucket = &mut state.buckets[i];
-        let cost =
-            bucket.cost + if STRINGS { bucket.string_cost * call_strings(call.entry) } else { 0 };
+        let cost = bucket.cost + if MEMORY { bucket.string_cost * memory.cost() } else { 0 };
         if !budget::draw_call(state, cost) {
             state.lanes[i].entered = entered::REFUSED;
             budget::refuse_call(state, kind::ENTER);
@@ -293,10 +425,13 @@ fn put_enter<const STRINGS: bool>(
         }
     }
     let tid = state.running.tid;
-    let (w, rare) = put::<STRINGS>(state, kind::ENTER, call, 0, values, true)?;
+    let (w, rare) = put::<MEMORY>(state, kind::ENTER, call, 0, values, true, memory)?;
     let cold = rare & COLD_STRING != 0;
     w.lane.enter_time = w.now;
     w.lane.entered = entered::FOLDABLE;
+    if MEMORY && tells {
+        w.lane.entered = entered::ALONE;
+    }
     if cold {
         w.lane.entered = entered::ALONE;
         if let Some(slot) = COLD.get_ptr_mut(tid % COLD_SLOTS) {
@@ -305,13 +440,13 @@ fn put_enter<const STRINGS: bool>(
         }
     }
     w.publish(kind::ENTER);
-    if STRINGS && rare > COLD_STRING {
+    if MEMORY && rare > COLD_STRING {
         pay_for_ends(state, rare, call.entry);
     }
     if state.enabled & GIVEN_EXIT_TIMES != 0 && was_loud(state) {
         let lane = &mut state.lanes[i];
         lane.enter_time = budget::jiffies();
-        if !cold {
+        if !cold && !tells {
             lane.entered = entered::UNTIMED;
         }
     }
@@ -431,11 +566,11 @@ fn exit_alone<const CLASSIC: bool>(
         return 0;
     }
     let call = native(|| id);
-    if takes_strings(state, call.entry) {
-        exit_with_strings(state, began, regs, ret);
+    if reads_memory(state, call.entry) {
+        exit_with_memory(state, began, regs, ret);
         return 0;
     }
-    put_exit::<false>(state, began, call, Native(regs), ret);
+    put_exit::<false>(state, began, call, Native(regs), ret, Memory::NONE);
     0
 }
 
@@ -446,8 +581,8 @@ fn went_on(began: u32) -> bool {
 }
 
 #[inline(never)]
-fn exit_with_strings(state: &mut CpuState, began: u32, regs: Regs, ret: i64) -> u32 {
-    put_exit_of_strings(state, began, native(|| regs.nr() as u64), Native(regs), ret);
+fn exit_with_memory(state: &mut CpuState, began: u32, regs: Regs, ret: i64) -> u32 {
+    put_exit_with_memory(state, began, native(|| regs.nr() as u64), Native(regs), ret);
     0
 }
 
@@ -455,14 +590,14 @@ fn exit_with_strings(state: &mut CpuState, began: u32, regs: Regs, ret: i64) -> 
 fn exit_rare(state: &mut CpuState, task: *const u8, began: u32, regs: Regs, ret: i64) -> u32 {
     let task = Task::from_arg(task);
     let (call, values) = rare(regs.nr() as u64, task.is_compat(), Native(regs), Compat(regs));
-    put_exit_of_strings(state, began, call, values, ret);
+    put_exit_with_memory(state, began, call, values, ret);
     0
 }
 
 /// An exit that stands alone, of a call that may have strings: those that could not be read at its
 /// entry, or that no entry was recorded of, are read now.
 #[inline(always)]
-fn put_exit_of_strings(
+fn put_exit_with_memory(
     state: &mut CpuState,
     began: u32,
     call: Call<impl Fn() -> u16 + Copy>,
@@ -472,8 +607,9 @@ fn put_exit_of_strings(
     let mut cold = false;
     let tid = state.running.tid;
     let lost = loses_arguments(call, ret);
-    if takes_strings(state, call.entry) {
-        // Where the entry was not recorded, its strings were not either.
+    let mut memory = Memory::NONE;
+    if !lost && reads_memory(state, call.entry) {
+        // Where the entry was not recorded, what it points to was not either.
         cold = began == entered::UNKNOWN && ret < 0;
         if let Some(slot) = COLD.get_ptr_mut(tid % COLD_SLOTS) {
             // SAFETY: an element of the map.
@@ -484,11 +620,13 @@ fn put_exit_of_strings(
                 }
             }
         }
+        let args = eight(values);
+        memory = Memory::of_exit(state, call, &args, ret, cold).forgotten(&args);
     }
-    if cold && !lost {
-        put_exit::<true>(state, began, call, values, ret);
+    if memory.is_none() {
+        put_exit::<false>(state, began, call, values, ret, memory);
     } else {
-        put_exit::<false>(state, began, call, values, ret);
+        put_exit::<true>(state, began, call, values, ret, memory);
     }
 }
 
@@ -509,12 +647,13 @@ fn is_birth(abi: Abi, nr: u16) -> bool {
 /// says: its entry may have been, and a reader must never find another call's exit in its place.
 /// Sleeping bounds how many there are.
 #[inline(always)]
-fn put_exit<const STRINGS: bool>(
+fn put_exit<const MEMORY: bool>(
     state: &mut CpuState,
     began: u32,
     call: Call<impl Fn() -> u16 + Copy>,
     values: impl Values,
     ret: i64,
+    memory: Memory,
 ) -> Option<()> {
     if state.enabled & LIMIT_SYSCALL != 0 && went_on(began) {
         if ret == 0 && is_birth(call.abi, (call.nr)()) {
@@ -529,10 +668,13 @@ fn put_exit<const STRINGS: bool>(
         }
     }
     let args = began == entered::UNKNOWN && !loses_arguments(call, ret);
-    let (w, rare) = put::<STRINGS>(state, kind::EXIT, call, ret as u64, values, args)?;
+    let (w, rare) = put::<MEMORY>(state, kind::EXIT, call, ret as u64, values, args, memory)?;
     w.publish(kind::EXIT);
-    if STRINGS && rare > COLD_STRING {
-        pay_for_ends(state, rare, call.entry);
+    if MEMORY {
+        pay_for_memory(state, memory);
+        if rare > COLD_STRING {
+            pay_for_ends(state, rare, call.entry);
+        }
     }
     Some(())
 }
@@ -577,15 +719,23 @@ impl Values for Fields<'_> {
     }
 }
 
-#[tracepoint]
-fn sys_enter_classic(ctx: TracePointContext) -> u32 {
+/// Who returns 0 keeps the event from those who have opened perf events of their own on the
+/// tracepoint (`perf_trace_run_bpf_submit`, kernel/events/core.c, Linux 6.1); aya's macro for such
+/// a program always does.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "tracepoint")]
+fn sys_enter_classic(ctx: *mut c_void) -> u32 {
+    let ctx = TracePointContext::new(ctx);
     enter(this_cpu(), || field(&ctx, FIELD_ID), Fields(&ctx), || Fields(&ctx));
-    0
+    1
 }
 
-#[tracepoint]
-fn sys_exit_classic(ctx: TracePointContext) -> u32 {
+/// As [`sys_enter_classic`].
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "tracepoint")]
+fn sys_exit_classic(ctx: *mut c_void) -> u32 {
+    let ctx = TracePointContext::new(ctx);
     // `ret` stands where `args` begins.
     exit::<true>(this_cpu(), field(&ctx, FIELD_ARGS) as i64, || field(&ctx, FIELD_ID), null);
-    0
+    1
 }

@@ -31,6 +31,22 @@ impl Payer {
     }
 }
 
+/// Whether the budget allows an event of this cost; one that it refuses is counted.
+#[inline(always)]
+pub(crate) fn draw(state: &mut CpuState, kind: u8, payer: Payer, cost: u32) -> bool {
+    if state.enabled & LIMIT_SCHED == 0 {
+        return true;
+    }
+    let gives = match payer {
+        Payer::Thread => budget::draw_trace(state, cost),
+        Payer::Nobody => budget::draw_unowned(state, cost),
+    };
+    if !gives {
+        budget::refuse_trace(state, kind);
+    }
+    gives
+}
+
 /// Opens the lane for an event, if the budget allows it, and names the thread that runs.
 #[inline(always)]
 pub(crate) fn open<const NEED: usize>(
@@ -38,16 +54,22 @@ pub(crate) fn open<const NEED: usize>(
     kind: u8,
     payer: Payer,
 ) -> Option<Writer<'_>> {
+    open_with_strings::<NEED>(state, kind, payer, 0)
+}
+
+/// The same of an event that so many strings belong to.
+#[inline(always)]
+pub(crate) fn open_with_strings<const NEED: usize>(
+    state: &mut CpuState,
+    kind: u8,
+    payer: Payer,
+    strings: u32,
+) -> Option<Writer<'_>> {
     let i = Lane::Trace as usize;
-    if state.enabled & LIMIT_SCHED != 0 {
-        let gives = match payer {
-            Payer::Thread => budget::draw_trace(state),
-            Payer::Nobody => budget::draw_unowned(state),
-        };
-        if !gives {
-            budget::refuse_trace(state, kind);
-            return None;
-        }
+    // As of those of system calls, whose bucket says what one costs.
+    let cost = strings * state.buckets[Lane::Syscall as usize].string_cost;
+    if !draw(state, kind, payer, state.disk[0] + cost) {
+        return None;
     }
     let current = running::tid(state);
     let mut w = Writer::open::<NEED, true>(
@@ -58,5 +80,6 @@ pub(crate) fn open<const NEED: usize>(
         NEED,
     )?;
     w.of_thread(current);
+    state.strings += u64::from(strings);
     Some(w)
 }

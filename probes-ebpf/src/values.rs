@@ -7,6 +7,9 @@ use flightrec_format::abi::probe::regs;
 
 use crate::kernel::{Regs, arg};
 
+/// All arguments of a call, and zeros behind them: any number of three bits is one's.
+pub(crate) type Arguments = [u64; 8];
+
 /// A call's arguments.
 pub(crate) trait Values: Copy {
     /// Argument `i` (0 to 5).

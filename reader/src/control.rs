@@ -1,14 +1,17 @@
 //! The client's side of the control socket.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use thiserror::Error;
 
 use flightrec_format::control::{
-    self, Account, FrameError, RESPONSE_MAX, Request, Response, SOCKET_NAME, Status,
+    self, Account, FrameError, FunctionCalls, NewProbe, ProbeChoice, ProbeStatus, RESPONSE_MAX,
+    Request, Response, SOCKET_NAME, Status,
 };
 
 /// How long the daemon may take to go on with an answer.
@@ -186,6 +189,63 @@ impl Client {
         }
     }
 
+    /// Probes functions for a time, with their file or the perf events of their points
+    /// ([`Request::AddProbe`]).
+    ///
+    /// # Errors
+    /// As of [`Self::receive`]; the daemon refuses who is not root, and what can't be probed.
+    pub fn add_probe(
+        &mut self,
+        new: NewProbe,
+        events: &[OwnedFd],
+    ) -> Result<Vec<ProbeStatus>, ControlError> {
+        let frame = control::encode(&Request::AddProbe(Box::new(new)))?;
+        let sent = send_with(&self.stream, &frame, events);
+        match sent {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
+            other => other.map_err(|e| self.failed(e))?,
+        }
+        Ok(self.received_probes()?.0)
+    }
+
+    /// What is probed; and whether the daemon takes a file instead of perf events.
+    ///
+    /// # Errors
+    /// As of [`Self::receive`].
+    pub fn probes(&mut self) -> Result<(Vec<ProbeStatus>, bool), ControlError> {
+        self.send(&Request::Probes)?;
+        self.received_probes()
+    }
+
+    /// Ends probes; those that were.
+    ///
+    /// # Errors
+    /// As of [`Self::receive`]; the daemon refuses who is not root, and knows no such probe.
+    pub fn remove_probes(&mut self, choice: ProbeChoice) -> Result<Vec<ProbeStatus>, ControlError> {
+        self.send(&Request::RemoveProbes(choice))?;
+        Ok(self.received_probes()?.0)
+    }
+
+    fn received_probes(&mut self) -> Result<(Vec<ProbeStatus>, bool), ControlError> {
+        match self.receive()? {
+            Response::Probes(probes, takes_files) => Ok((probes, takes_files)),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
+    /// How often functions that are probed, or were, were called; and the present time of
+    /// `CLOCK_MONOTONIC`, ns.
+    ///
+    /// # Errors
+    /// As of [`Self::receive`].
+    pub fn function_calls(&mut self) -> Result<(Vec<FunctionCalls>, u64), ControlError> {
+        self.send(&Request::FunctionCalls)?;
+        match self.receive()? {
+            Response::FunctionCalls(calls, now) => Ok((calls, now)),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
     /// Writes a line into the recording.
     ///
     /// # Errors
@@ -218,4 +278,21 @@ impl Client {
             _ => ControlError::Socket { path: self.path.clone(), source: e },
         }
     }
+}
+
+/// Sends a frame and descriptors. The kernel passes so many at once, with a byte at least
+/// (`SCM_MAX_FD`, include/net/scm.h); the rest of the frame goes with the last of them.
+fn send_with(stream: &UnixStream, frame: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
+    const AT_ONCE: usize = 250;
+    let mut rest = frame;
+    for fds in descriptors.chunks(AT_ONCE) {
+        let fds: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+        let (first, others) = rest.split_at_checked(1).ok_or(io::ErrorKind::InvalidInput)?;
+        let (part, flags) = ([IoSlice::new(first)], MsgFlags::MSG_NOSIGNAL);
+        let control = [ControlMessage::ScmRights(&fds)];
+        sendmsg::<()>(stream.as_raw_fd(), &part, &control, flags, None)?;
+        rest = others;
+    }
+    let mut stream = stream;
+    stream.write_all(rest)
 }

@@ -26,7 +26,7 @@ pub fn limit() -> u64 {
 
 /// Bytes of memory that the pages of a stretch may take: a window of more is told in stretches.
 pub fn stretch() -> u64 {
-    if cfg!(test) { 256 << 10 } else { limit() / 8 * 3 }
+    if cfg!(test) { 256 << 10 } else { limit() / 16 * 3 }
 }
 
 /// The same, where so many pages of rings are held meanwhile. Up to half a stretch of them is what
@@ -40,6 +40,12 @@ pub fn stretch_beside(pages: usize) -> u64 {
 /// are more than a stretch.
 pub fn pages_max() -> u64 {
     if cfg!(test) { 4 * stretch() } else { limit() / 2 }
+}
+
+/// Bytes of memory up to which a stretch is read up to the counters around it, which tell exactly
+/// what is missing.
+pub fn to_marks_max() -> u64 {
+    pages_max() / 2
 }
 
 /// `512MiB`, `2G`, `1000000`.

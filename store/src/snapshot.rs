@@ -63,6 +63,10 @@ pub struct Summary {
     pub until: u64,
     /// What it leaves out, in sentences.
     pub notes: Vec<String>,
+    /// What `flightctl why` answers about the cause; `None`: it was not asked, and a note says so
+    /// where it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Why>,
     /// Threads that the cause names, and what was known of them.
     pub involved: Vec<Involved>,
     /// The longest times that threads did not run.
@@ -71,6 +75,66 @@ pub struct Summary {
     pub hogs: Vec<Hog>,
     /// Calls that failed the most.
     pub failures: Vec<Failure>,
+}
+
+/// An answer of `flightctl why`, or its main parts: names as in its JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Why {
+    /// The answer in a sentence.
+    pub sentence: String,
+    /// From the thread that was slow to the cause.
+    pub chain: Vec<WhyLink>,
+    /// The causes, the most likely first; none where that is not known.
+    pub culprits: Vec<Culprit>,
+    /// What is uncertain, a sentence each.
+    pub doubts: Vec<String>,
+    /// Whether no event of the window is missing.
+    pub complete: bool,
+}
+
+/// A link of a chain of causes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WhyLink {
+    /// The thread.
+    pub thread: WhyThread,
+    /// What it did.
+    pub did: String,
+    /// For how long in all, ns.
+    pub ns: u64,
+    /// What is uncertain about it.
+    pub doubt: Option<String>,
+}
+
+/// A cause.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Culprit {
+    /// The thread; `None`: it was none, but a device, say.
+    pub thread: Option<WhyThread>,
+    /// What it did, in a word or two.
+    pub mechanism: String,
+    /// The call that it was in.
+    pub call: Option<String>,
+    /// What that is about: a file, a device, an address, a function.
+    pub object: Option<String>,
+    /// For how long, ns.
+    pub ns: u64,
+}
+
+/// A thread of such an answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WhyThread {
+    /// Its id.
+    pub tid: u32,
+    /// Its process; `None`: not known.
+    pub pid: Option<u32>,
+    /// Its name.
+    pub name: String,
+    /// Path of its control group; `None`: not known.
+    pub cgroup: Option<String>,
 }
 
 /// A thread.

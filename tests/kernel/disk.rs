@@ -22,7 +22,7 @@ const SECTOR: u64 = 512;
 const TRACE_KIB: usize = 16384;
 
 /// A loop device over a file; detached on drop.
-struct Loop {
+pub(crate) struct Loop {
     device: String,
     _dir: TempDir,
 }
@@ -35,7 +35,7 @@ fn output(command: &mut Command) -> String {
 
 impl Loop {
     /// With the I/O scheduler `mq-deadline`, or none.
-    fn new(scheduler: &str) -> Self {
+    pub(crate) fn new(scheduler: &str) -> Self {
         let dir = TempDir::new().expect("directory");
         let file = dir.path().join("image");
         fs::File::create(&file).and_then(|file| file.set_len(64 << 20)).expect("a file");
@@ -43,6 +43,11 @@ impl Loop {
         let one = Self { device, _dir: dir };
         fs::write(one.sys().join("queue/scheduler"), scheduler).expect("a scheduler");
         one
+    }
+
+    /// Its path.
+    pub(crate) fn device(&self) -> &str {
+        &self.device
     }
 
     /// Its name, as the kernel has it.
@@ -56,7 +61,7 @@ impl Loop {
 
     /// What the kernel has counted so far (Documentation/block/stat.rst): reads, sectors read,
     /// writes, sectors written, flushes.
-    fn stat(&self) -> [u64; 5] {
+    pub(crate) fn stat(&self) -> [u64; 5] {
         let text = fs::read_to_string(self.sys().join("stat")).expect("counters");
         let fields: Vec<u64> =
             text.split_whitespace().map(|field| field.parse().expect("a number")).collect();
@@ -64,14 +69,14 @@ impl Loop {
     }
 
     /// Reads directly from the device, so many blocks of 4 KiB.
-    fn read(&self, blocks: u32) {
+    pub(crate) fn read(&self, blocks: u32) {
         let from = format!("if={}", self.device);
         let count = format!("count={blocks}");
         output(Command::new("dd").args([&from, "of=/dev/null", "bs=4k", "iflag=direct", &count]));
     }
 
     /// Writes so many MiB, and waits until they are on the device.
-    fn write(&self, mib: u32) {
+    pub(crate) fn write(&self, mib: u32) {
         let to = format!("of={}", self.device);
         let count = format!("count={mib}");
         output(Command::new("dd").args(["if=/dev/zero", &to, "bs=1M", &count, "conv=fsync"]));
@@ -202,6 +207,52 @@ fn a_call_has_the_requests_that_it_waited_for() {
     let ended = valid_dump(&recorder, &args);
     let own = ended.iter().filter(|event| &event["issued_by"] == tid);
     assert!(own.count() as u64 + lost >= 20, "{ended:#?}");
+}
+
+/// A page fault is in no call: the wait itself has the requests.
+#[test]
+fn a_page_fault_has_the_requests_that_it_waited_for() {
+    let recorder = start("");
+    let disk = Loop::new("none");
+    let script = format!(
+        "import mmap, os\n\
+         fd = os.open('{}', os.O_RDONLY)\n\
+         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)\n\
+         pages = mmap.mmap(fd, 32 << 20, prot=mmap.PROT_READ)\n\
+         pages.madvise(mmap.MADV_RANDOM)\n\
+         print(os.getpid(), sum(pages[at] for at in range(0, 32 << 20, 1 << 20)))",
+        disk.device()
+    );
+    let printed = output(Command::new("python3").args(["-c", &script]));
+    let pid = printed.split(' ').next().expect("an id");
+    let tid: u64 = pid.parse().expect("a number");
+    let args = ["--last", "1m", "--tid", pid, "--event", "switch,stack,sys_enter,sys_exit"];
+    let events = valid_dump(&recorder, &args);
+    let is_back = |event: &&Value| event["event"] == "switch" && event["next_tid"] == tid;
+    let waits: Vec<&Value> =
+        events.iter().filter(is_back).filter(|of| of["next_disk_requests"].is_u64()).collect();
+    // What is missing of requests leaves waits without a note, and never with a wrong one.
+    assert!(waits.len() as u64 + lost(&recorder) >= 20, "{waits:#?}");
+    let mut in_no_call = 0;
+    for wait in &waits {
+        let ns = |event: &Value, field: &str| {
+            event[field].as_u64().unwrap_or_else(|| panic!("{field}: {event}"))
+        };
+        let before = |event: &&Value| ns(event, "mono_ns") < ns(wait, "mono_ns");
+        let out = events.iter().rev().filter(before);
+        let out = out.clone().find(|of| of["event"] == "switch" && of["prev_tid"] == tid);
+        let out = out.expect("the switch away from it");
+        assert_eq!(out["io_wait"], true, "{out}");
+        let waited = ns(wait, "mono_ns") - ns(out, "mono_ns");
+        let all = ns(wait, "next_disk_queue_ns") + ns(wait, "next_disk_service_ns");
+        assert!(ns(wait, "next_disk_busy_ns") <= waited.min(all), "{wait} of {waited} ns");
+        let call = events.iter().rev().filter(before);
+        let call = call.clone().find(|of| of["event"] == "sys_enter" || of["event"] == "sys_exit");
+        in_no_call += u64::from(call.is_none_or(|call| call["event"] == "sys_exit"));
+    }
+    assert!(in_no_call + lost(&recorder) >= 20, "{in_no_call} of {}", waits.len());
+    let lines = dump(&recorder, &["--last", "1m", "--tid", pid, "--event", "switch"]);
+    assert!(lines.iter().any(|line| line.text.contains(" --> disk: 1 request in ")), "{lines:#?}");
 }
 
 /// Each request is handed on by its own events: nothing of the kernel's memory is told.

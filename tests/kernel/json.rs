@@ -6,14 +6,14 @@ use flightrec_tests::{Recorder, numbered_call};
 use nix::unistd::gettid;
 use serde_json::Value;
 
-use crate::support::{lines, start};
+use crate::support::{is_whole, lines, start};
 
 const SCHEMA: &str = include_str!("../../docs/flightctl-dump.schema.json");
 
 /// The lines of a dump: each must be as the published schema says, and the first the coverage. That
 /// and gaps, which a busy machine may have, are left out.
 fn objects(output: &Output) -> Vec<Value> {
-    assert!(output.status.success(), "{output:?}");
+    assert!(is_whole(output), "{output:?}");
     let text = std::str::from_utf8(&output.stdout).expect("UTF-8");
     let schema = serde_json::from_str(SCHEMA).expect("JSON");
     let schema = jsonschema::validator_for(&schema).expect("a schema");

@@ -114,8 +114,8 @@ fn a_kernel_without_the_function_records_all_else() {
     assert_eq!(
         whats,
         [
-            "ends of waits for CPU time that is used up",
-            "beginnings of waits for CPU time that is used up"
+            "waits of control groups for CPU time",
+            "beginnings of waits of control groups for CPU time"
         ]
     );
     let why = "this kernel's BTF does not describe a function unthrottle_cfs_rq";

@@ -74,10 +74,12 @@ fn the_stack_of_a_wait_has_its_function() {
     let is_stack = |text: &str| text.starts_with("(STACK) slept ");
     assert!(!without.iter().any(|line| is_stack(&line.text)));
     let at: Vec<usize> = (0..with.len()).filter(|at| is_stack(&with[*at].text)).collect();
-    assert_eq!(with.len(), without.len() + at.len());
+    // A clock may have struck in the middle: samples are shown with stacks as well.
+    let samples = with.iter().filter(|line| line.text.starts_with("(SAMPLE")).count();
+    assert_eq!(with.len(), without.len() + at.len() + samples);
     assert!(!at.is_empty());
     for at in at {
-        assert!(with[at - 1].text.ends_with(" -->"), "{:?}", &with[at - 1..=at]);
+        assert!(with[at - 1].text.contains(" -->"), "{:?}", &with[at - 1..=at]);
         assert_eq!(with[at - 1].tid, with[at].tid);
     }
 

@@ -106,15 +106,21 @@ fn parse(line: &str) -> Line {
     parts().unwrap_or_else(|| panic!("not a line of an event: {line:?}"))
 }
 
-/// A dump that must succeed.
+/// Whether a dump succeeded, and nothing is missing in its window but events of lane `trace` that
+/// met others there, which any interrupt can make happen; tests of that lane's kinds count those.
+pub(crate) fn is_whole(output: &Output) -> bool {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let mut gaps = said.lines().filter(|line| line.starts_with("gap: ")).peekable();
+    let is_meeting = |gap: &str| gap.contains(", lane trace, ") && gap.ends_with(" busy)");
+    output.status.success()
+        || (output.status.code() == Some(3) && gaps.peek().is_some() && gaps.all(is_meeting))
+}
+
+/// A dump that must be whole.
 pub(crate) fn dump(recorder: &Recorder, args: &[&str]) -> Vec<Line> {
     let output = recorder.flightctl(&[&["dump"], args].concat());
-    assert!(
-        output.status.success(),
-        "{:?}: {}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(is_whole(&output), "{:?}: {said}", output.status);
     lines(&output)
 }
 

@@ -150,6 +150,13 @@ fn the_hog_is_at_the_top_and_the_screen_is_restored() {
     };
     assert!(terminal.becomes(alone), "{}", terminal.screen());
     terminal.keys(&["Enter"]);
+    let why = |screen: &str| {
+        screen.contains(&format!("thread {tid} the-hog"))
+            && screen.contains(&format!("`the-hog` ({tid}) "))
+            && screen.contains(" running ")
+    };
+    assert!(terminal.becomes(why), "{}", terminal.screen());
+    terminal.keys(&["e"]);
     let events = |screen: &str| screen.contains(&format!("Last events of thread {tid} the-hog"));
     assert!(
         terminal.becomes(|screen| events(screen) && screen.contains("write")),
@@ -184,6 +191,20 @@ fn a_signal_restores_the_screen() {
         terminal.keys(&["echo aft''er", "Enter"]);
         assert!(terminal.shows("\nafter"), "{}", terminal.screen());
     }
+}
+
+/// A window that is closed, or a connection that breaks, must not leave a process that spins.
+#[test]
+fn it_ends_with_its_terminal() {
+    let recorder = start("");
+    let terminal = Terminal::open(&recorder);
+    terminal.keys(&[&command(&recorder), "Enter"]);
+    assert!(terminal.shows("q quit"), "{}", terminal.screen());
+    let pid = fs::read_to_string(recorder.sandbox().root().join("top.pid")).expect("a process id");
+    let process = Path::new("/proc").join(pid.trim());
+    assert!(process.exists());
+    drop(terminal);
+    assert!(wait_until(Duration::from_secs(10), || !process.exists()), "top goes on");
 }
 
 #[test]

@@ -57,6 +57,27 @@ rm one/nothing
 rmdir one
 rm one/hard one/soft
 rmdir one/two
+basename one/two/x.txt .txt
+dirname one/two/x
+seq 1 5
+expr 2 + 3
+printf '%d\n' 7
+touch -d '2001-02-03 04:05:06' three/old
+touch -r three/old three/older
+nl one/fruit
+od -c one/a
+base64 one/a
+md5sum one/fruit
+cksum one/a
+paste one/fruit one/fruit
+join one/a one/a
+comm one/fruit one/fruit
+fold -w 5 one/a
+expand one/a
+tac one/fruit
+split -l 1 one/fruit three/part.
+flock three/lock true
+env A=b sh -c 'exit 3'
 python3 -I -S -c '
 import os, select, signal, socket
 a, b = socket.socketpair()
@@ -76,6 +97,37 @@ signal.signal(signal.SIGUSR1, signal.SIG_IGN); os.kill(os.getpid(), signal.SIGUS
 pid = os.fork()
 if pid == 0: os._exit(3)
 os.waitpid(pid, 0)
+pid = os.fork()
+if pid == 0: os._exit(4)
+os.waitid(os.P_PID, pid, os.WEXITED)
+six = socket.socket(socket.AF_INET6); six.bind(("::1", 0)); six.getsockname()
+unix = socket.socket(socket.AF_UNIX); unix.bind("three/socket"); unix.listen(1)
+peer = socket.socket(socket.AF_UNIX); peer.connect("three/socket"); unix.accept()[0].close()
+named = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); named.bind("\0flightrec of commands.sh")
+link = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); link.bind((0, 0)); link.getsockname()
+one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); one.bind(("127.0.0.1", 0))
+one.sendto(b"abc", one.getsockname()); one.recvfrom(9)
+one.sendmsg([b"ab", b"cde"], [], 0, one.getsockname()); one.recvmsg(9)
+one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR); one.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)
+several = select.poll(); several.register(one, select.POLLIN | select.POLLPRI)
+several.register(peer, select.POLLOUT); several.poll(100); several.poll(0)
+client.send(b"x"); epoll.poll(1); epoll.modify(server.fileno(), select.EPOLLOUT | select.EPOLLET)
+select.select([server], [client], [], 0.5)
+import fcntl, resource
+held = os.open("three/held", os.O_RDWR | os.O_CREAT)
+fcntl.lockf(held, fcntl.LOCK_EX, 10, 5); fcntl.lockf(held, fcntl.LOCK_UN)
+os.writev(held, [b"a", b"bc", b"def"]); os.readv(held, [bytearray(2), bytearray(9)])
+os.writev(held, [b"x"] * 8)
+resource.setrlimit(resource.RLIMIT_CORE, (0, resource.RLIM_INFINITY))
+resource.getrlimit(resource.RLIMIT_NOFILE)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM, 40})
+signal.sigtimedwait({signal.SIGUSR2}, 0.001); signal.sigpending()
+signal.setitimer(signal.ITIMER_REAL, 100, 0.5); signal.setitimer(signal.ITIMER_REAL, 0)
+os.utime("three/held", (1, 2)); os.sched_setaffinity(0, {0}); os.sched_getaffinity(0)
+os.copy_file_range(held, held, 1, 0, 20); os.sendfile(held, held, 0, 1)
+os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+r, w = os.pipe2(os.O_NONBLOCK)
+os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
 os.rename("three/dd", "three/ee"); os.unlink("three/ee"); os.link("one/a", "three/link")
 os.ftruncate(os.open("three/new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), 10)
 '

@@ -90,6 +90,17 @@ const NEEDS: &[Need] = &[
         otherwise: "install gcc, and the C library's static version",
     },
     Need {
+        what: "liburing",
+        why: "is used by an incident that a test of `flightctl why` makes",
+        scope: Scope::Test,
+        is_there: || {
+            probe(Command::new("gcc").arg("-print-file-name=liburing.so"))
+                .is_some_and(|path| path.starts_with('/'))
+        },
+        packages: &["liburing-dev"],
+        otherwise: "install liburing with its headers; without it that incident is left out",
+    },
+    Need {
         what: "stress-ng",
         why: "puts the recorder under stress, in a test",
         scope: Scope::Test,
@@ -127,11 +138,13 @@ const NEEDS: &[Need] = &[
     },
     Need {
         what: "perf",
-        why: "is what the benchmarks compare the recorder with",
+        why: "counts and shows tracepoints in tests, and is what the benchmarks compare the \
+              recorder with",
         scope: Scope::Test,
         is_there: || probe(Command::new("perf").arg("--version")).is_some(),
         packages: &["linux-perf"],
-        otherwise: "install perf; without it, the benchmarks leave it out and say so",
+        otherwise: "install perf, with its Python scripts; without it some tests fail, and the \
+                    benchmarks leave it out",
     },
     Need {
         what: "systemd-nspawn and debootstrap",

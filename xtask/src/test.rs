@@ -13,8 +13,11 @@ const KERNEL: &str = "binary(kernel)";
 /// Those of them that need a kernel with pressure stall information, and a control group with a
 /// limit to its memory.
 const PRESSURE: [&str; 2] = ["triggers::pressure_on_memory", "triggers::pressure_on_the_cpus"];
-const MEMORY: [&str; 2] =
-    ["triggers::pressure_on_memory", "triggers::a_process_killed_for_want_of_memory"];
+const MEMORY: [&str; 3] = [
+    "triggers::pressure_on_memory",
+    "triggers::a_process_killed_for_want_of_memory",
+    "counts::memory_of_a_control_group",
+];
 
 /// Those that need a control group with a limit to its CPU time.
 const QUOTA: [&str; 1] = ["quota::what_is_recorded_adds_up_to_what_the_kernel_counts"];
@@ -80,7 +83,7 @@ fn no_throttling() -> Option<String> {
     let recorder = Recorder::try_start(Options::default()).ok()?;
     let status = recorder.flightctl(&["status", "--json"]).stdout;
     let status: Value = serde_json::from_slice(&status).ok()?;
-    let is_of_these = |row: &&Value| row["what"] == "ends of waits for CPU time that is used up";
+    let is_of_these = |row: &&Value| row["what"] == "waits of control groups for CPU time";
     let row = status["lacking"].as_array()?.iter().find(is_of_these)?;
     row["why"].as_str().map(str::to_owned)
 }

@@ -45,6 +45,30 @@ ctl dump --last 1m --event throttle --format jsonl -o /out/throttled.jsonl 2>/ou
 ctl dump --last 1m --cgroup /quota --event throttle -o /out/throttled.txt 2>>/out/throttled.err
 rmdir $group
 say "throttled: $(grep throttled_usec /out/cpu.stat), $(head -n 1 /out/throttled.txt)"
+# A file that is opened, written and closed through rings of io_uring alone: by calls, by the
+# kernel's polling thread, as a file of the ring's own.
+for how in "" sqpoll direct; do
+    rings /tmp $how >>/out/rings.txt || { say "FAILED: rings $how"; exit 1; }
+done
+ctl dump --last 1m --event io_submit,io_complete --format jsonl -o /out/rings.jsonl \
+    2>/out/rings.err
+say "rings: $(wc -l </out/rings.jsonl) lines"
+# Functions of the kernel, for a time.
+{
+    ctl probe add kernel:__x64_sys_fsync --for 1m
+    for i in 1 2 3 4 5; do
+        echo $i >/out/function.$i
+        dd if=/dev/zero of=/out/function.$i bs=512 count=1 conv=fsync
+        ctl status
+    done
+    sleep 1
+    ctl report functions --probed --format json >/out/functions.json
+    ctl dump --last 1m --event function --format jsonl -o /out/functions.jsonl
+    ctl probe remove --all
+    ctl probe list
+    ctl probe add kernel:nosuchmodule:init_module
+} >/out/functions.txt 2>&1
+say "functions: $(grep -c . /out/functions.jsonl) lines, $(tail -n 1 /out/functions.txt)"
 # A process without rights makes up a recording, for whoever reads the dump.
 ctl mark "mark 0"
 xtask vm-forge /run/fr/bpf >/out/forged.txt 2>&1 &

@@ -166,6 +166,10 @@ impl<A: Default> Table<A> {
         self.threads.get_mut(&tid)
     }
 
+    pub(super) fn get(&self, tid: u32) -> Option<&Thread<A>> {
+        self.threads.get(&tid)
+    }
+
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&u32, &mut Thread<A>)> {
         self.threads.iter_mut()
     }

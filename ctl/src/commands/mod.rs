@@ -4,20 +4,24 @@
 //! [`Command`] has a line for each, in the order of `flightctl --help`.
 
 pub mod budget;
+pub mod diff;
 pub mod doctor;
 pub mod dump;
 pub mod follow;
 pub mod ls;
 pub mod mark;
 pub mod metrics;
+pub mod probe;
 pub mod ps;
 pub mod recover;
+pub mod report;
 pub mod save;
 pub mod snapshot;
 pub mod snapshots;
 pub mod status;
 pub mod top;
 pub mod verify;
+pub mod why;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -105,6 +109,10 @@ commands! {
     Status(status::StatusArgs),
     Doctor(doctor::DoctorArgs),
     Budget(budget::BudgetArgs),
+    Probe(probe::ProbeArgs),
+    Why(why::WhyArgs),
+    Report(report::ReportArgs),
+    Diff(diff::DiffArgs),
     Metrics(metrics::MetricsArgs),
     Ls(ls::LsArgs),
     Verify(verify::VerifyArgs),

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use flightrec_store::snapshot::{About, Involved, Summary, Thread, Wait, WaitKind};
+use flightrec_store::snapshot::{About, Involved, Summary, Thread, Wait, WaitKind, Why, WhyThread};
 use flightrec_store::snapshots::{self, Entry, Repeats};
 
 use super::prelude::*;
@@ -312,6 +312,10 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
     for note in &summary.notes {
         line(format!("note      {}", printable(note)));
     }
+    if let Some(why) = &summary.why {
+        line(String::new());
+        why_lines(why).into_iter().for_each(&mut line);
+    }
     if !summary.involved.is_empty() {
         line("\nthreads that it names".into());
         summary.involved.iter().for_each(|involved| line(involved_line(involved)));
@@ -342,8 +346,25 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
     }
     let which =
         if entry.by_file { printable(&entry.path) } else { format!("--snapshot {}", entry.id) };
-    line(format!("\nflightctl dump {which}"));
+    line(format!("\nflightctl why {which}\nflightctl dump {which}"));
     text
+}
+
+/// The answer of `flightctl why`: the sentence, and where it is more than one, the links to the
+/// cause.
+fn why_lines(why: &Why) -> Vec<String> {
+    let mut lines = vec![printable(&why.sentence)];
+    if why.chain.len() > 1 {
+        let links = (1..).zip(&why.chain).map(|(number, of)| {
+            let WhyThread { tid, pid, name, .. } = &of.thread;
+            let who = Thread { tid: *tid, tgid: pid.unwrap_or(0), name: name.clone() };
+            format!("{number:>11}. {} {}", thread(&who), printable(&of.did))
+        });
+        lines.extend(links);
+    }
+    let doubts = why.chain.iter().filter_map(|of| of.doubt.as_ref()).chain(&why.doubts);
+    lines.extend(doubts.map(|doubt| format!("uncertain {}", printable(doubt))));
+    lines
 }
 
 fn involved_line(involved: &Involved) -> String {
@@ -402,7 +423,7 @@ fn thread(thread: &Thread) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flightrec_store::snapshot::{Failure, Hog};
+    use flightrec_store::snapshot::{Failure, Hog, WhyLink};
 
     fn entry() -> Shown {
         let db = Thread { tid: 12, tgid: 10, name: "db\u{1b}[1m".into() };
@@ -417,6 +438,22 @@ mod tests {
             held_from: 20_000_000_000,
             summary: Summary {
                 notes: vec!["a \u{1b}note".into()],
+                why: Some(Why {
+                    sentence: "db\u{1b}[1m (12) waited".into(),
+                    chain: [(12, 10, "db\u{1b}[1m", "waited 31.0 s"), (5, 5, "disk", "was in I/O")]
+                        .map(|(tid, pid, name, did)| {
+                            let thread = WhyThread {
+                                tid,
+                                pid: Some(pid),
+                                name: name.into(),
+                                ..WhyThread::default()
+                            };
+                            WhyLink { thread, did: did.into(), ..WhyLink::default() }
+                        })
+                        .into(),
+                    doubts: vec!["a \u{1b}doubt".into()],
+                    ..Why::default()
+                }),
                 involved: vec![Involved {
                     thread: db.clone(),
                     ran: 1_000_000,
@@ -484,6 +521,11 @@ window    20.0 s before and 5.0 s after it, 2 KiB
           without its first 10.0 s
 note      a \\33note
 
+db\\33[1m (12) waited
+          1. db\\33[1m (12 of 10) waited 31.0 s
+          2. disk (5) was in I/O
+uncertain a \\33doubt
+
 threads that it names
              db\\33[1m (12 of 10): ran 1.0 ms, waited 0.0 ms for a CPU, was blocked 0.0 ms, 1 call
 
@@ -497,6 +539,7 @@ ran the most
 calls that failed
           3  read EIO, most of db\\33[1m (12 of 10)
 
+flightctl why --snapshot x-blocked
 flightctl dump --snapshot x-blocked
 ";
         // How a byte is escaped is the escape's own matter.

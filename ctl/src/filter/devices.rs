@@ -12,10 +12,17 @@ use crate::suggest::{hint, nearest};
 /// Bits of a device's number that are its minor one (`MINORBITS`, include/linux/kdev_t.h).
 const MINOR_BITS: u32 = 20;
 
+/// What `--event` calls all kinds of requests to disks together.
+pub(super) const KINDS: &str = "block";
+
+/// Whether events of a kind have a device.
+pub(super) fn has_device(kind: Kind) -> bool {
+    kind.row().fields.iter().any(|field| field.unit == Unit::Device)
+}
+
 /// The kinds whose events have a device.
 pub(super) fn kinds() -> Kinds {
-    let has = |kind: &Kind| kind.row().fields.iter().any(|field| field.unit == Unit::Device);
-    Kind::ALL.into_iter().filter(has).fold(Kinds::NONE, Kinds::with)
+    Kind::ALL.into_iter().filter(|kind| has_device(*kind)).fold(Kinds::NONE, Kinds::with)
 }
 
 /// Their numbers, by name (also with /dev/ before it) or as `major:minor`.
@@ -44,6 +51,7 @@ fn parse(name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{FilterPlan, FilterSpec};
     use super::*;
 
     #[test]
@@ -70,5 +78,11 @@ mod tests {
         let kinds: Vec<&str> =
             Kind::ALL.into_iter().filter(|kind| wanted.has(*kind)).map(Kind::name).collect();
         assert_eq!(kinds, ["block_insert", "block_issue", "block_complete"]);
+        let spec = |event: &[&str]| FilterSpec {
+            event: event.iter().map(|name| (*name).into()).collect(),
+            ..FilterSpec::default()
+        };
+        let all = FilterPlan::new(spec(&["block"])).unwrap();
+        assert_eq!(all, FilterPlan::new(spec(&kinds)).unwrap());
     }
 }

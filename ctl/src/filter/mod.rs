@@ -17,8 +17,10 @@ mod paths;
 mod plan;
 mod process;
 mod spec;
+mod stretch;
 #[cfg(test)]
 mod tests;
+mod tracepoints;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +29,7 @@ use rustc_hash::FxHashSet;
 
 use flightrec_analysis::{Failures, is_restart};
 use flightrec_format::abi::kinds::Unit;
-use flightrec_format::decode::{Body, Call, Event, Text};
+use flightrec_format::decode::{Body, Call, Event};
 
 use self::calls::CallSet;
 pub use self::doubts::{Reading, doubts};
@@ -36,6 +38,7 @@ pub use self::names::{Names, comm};
 use self::paths::Paths;
 pub use self::plan::{FilterError, FilterPlan};
 pub use self::spec::FilterSpec;
+pub use self::stretch::StretchFacts;
 use crate::fds::FdNames;
 use crate::kind::{Kind, Kinds};
 use crate::pipeline::{CallFacts, Part};
@@ -60,6 +63,7 @@ pub struct Filter {
     slower_than: Option<u64>,
     faster_than: Option<u64>,
     devices: FxHashSet<u32>,
+    tracepoints: FxHashSet<u16>,
     kinds: Kinds,
 }
 
@@ -118,7 +122,7 @@ impl Filter {
     /// Notes an event that is shown: whether its path is wanted may not be known.
     pub fn note_shown(&self, event: &Event) {
         if let (Some(_), Body::Enter(call) | Body::Exit { call, .. }) = (&self.paths, &event.body)
-            && call.strings.iter().any(Text::is_cut)
+            && call.strings.iter().any(|text| text.is_string() && text.is_cut())
         {
             self.undecided.fetch_add(1, Ordering::Relaxed);
         }
@@ -142,6 +146,7 @@ impl Filter {
             && (self.cpus.is_empty() || self.cpus.contains(&event.cpu))
             && self.wants_call(event, facts)
             && self.wants_device(event)
+            && self.wants_tracepoint(event)
             && self.wants_thread(event, facts.issued_by, threads)
     }
 
@@ -161,6 +166,11 @@ impl Filter {
         let Body::Plain(plain) = &event.body else { return true };
         let mut devices = plain.ids(Unit::Device);
         self.devices.is_empty() || devices.all(|device| self.devices.contains(&device))
+    }
+
+    fn wants_tracepoint(&self, event: &Event) -> bool {
+        let Body::Tracepoint(of) = &event.body else { return true };
+        self.tracepoints.is_empty() || self.tracepoints.contains(&of.id)
     }
 
     fn wants_error(&self, call: &Call, ret: Option<i64>) -> bool {

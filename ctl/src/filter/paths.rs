@@ -151,7 +151,7 @@ impl Paths {
     }
 
     /// Whether a whole path does, as it stands or without what leads nowhere.
-    fn matches(&self, path: &[u8]) -> bool {
+    pub(super) fn matches(&self, path: &[u8]) -> bool {
         let is =
             |path: &[u8]| self.set.is_match_candidate(&Candidate::new(OsStr::from_bytes(path)));
         is(path) || plain(path).is_some_and(|path| is(&path))

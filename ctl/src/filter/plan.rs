@@ -13,7 +13,7 @@ use super::devices;
 use super::groups::{groups, units};
 use super::paths::{self, Paths};
 use super::spec::FilterSpec;
-use super::{Filter, Names, errors};
+use super::{Filter, Names, errors, tracepoints};
 use crate::kind::{Kind, Kinds};
 use crate::suggest::{hint, nearest};
 use crate::window::nanos;
@@ -35,6 +35,7 @@ pub struct FilterPlan {
     pub(super) slower_than: Option<u64>,
     pub(super) faster_than: Option<u64>,
     pub(super) devices: Vec<String>,
+    pub(super) tracepoints: Vec<String>,
     pub(super) kinds: Kinds,
 }
 
@@ -98,6 +99,14 @@ pub enum FilterError {
         /// The nearest names, and what else may help.
         hint: String,
     },
+    /// No such tracepoint.
+    #[error("--event: the recording has no tracepoint `{name}`{hint}")]
+    Tracepoint {
+        /// What was typed.
+        name: String,
+        /// The nearest names, and what else may help.
+        hint: String,
+    },
     /// No such control group.
     #[error("--cgroup: the recording knows no control group `{name}`{hint}")]
     Cgroup {
@@ -136,7 +145,23 @@ impl FilterPlan {
         let errnos =
             errno.iter().map(|name| errors::number(name)).collect::<Result<Vec<_>, _>>()?;
         let mut kinds = Kinds::NONE;
-        for name in &event {
+        let (mut tracepoints, names): (Vec<String>, Vec<String>) =
+            event.iter().cloned().partition(|name| tracepoints::is_one(name));
+        if !tracepoints.is_empty() {
+            kinds = kinds.with(Kind::Tracepoint);
+        }
+        if names.iter().any(|name| name == Kind::Tracepoint.name()) {
+            // All of them.
+            tracepoints.clear();
+        }
+        for name in &names {
+            if name == devices::KINDS {
+                kinds = Kind::ALL
+                    .into_iter()
+                    .filter(|kind| devices::has_device(*kind))
+                    .fold(kinds, Kinds::with);
+                continue;
+            }
             let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
                 let hint = hint(&nearest(name, Kind::ALL.map(Kind::name)));
                 return Err(FilterError::Event { name: name.clone(), hint });
@@ -169,6 +194,7 @@ impl FilterPlan {
             slower_than: slower_than.map(nanos),
             faster_than: faster_than.map(nanos),
             devices: device,
+            tracepoints,
             kinds,
         })
     }
@@ -208,6 +234,7 @@ impl FilterPlan {
             slower_than: self.slower_than,
             faster_than: self.faster_than,
             devices: devices::numbers(&self.devices, meta)?,
+            tracepoints: tracepoints::numbers(&self.tracepoints, meta)?,
             kinds: self.kinds,
         })
     }

@@ -73,5 +73,9 @@ pub struct FilterSpec {
 
 /// What `--event` takes.
 fn event_help() -> String {
-    format!("Events of these kinds: {}", Kind::ALL.map(Kind::name).join(", "))
+    format!(
+        "Events of these kinds: {}; block: all kinds of disk requests. Of tracepoints that the \
+         configuration names also by their names: ext4:ext4_sync_file_exit, ext4:*",
+        Kind::ALL.map(Kind::name).join(", ")
+    )
 }

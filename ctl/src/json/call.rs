@@ -131,11 +131,9 @@ impl Calls {
             for (index, ((kind, label), head)) in
                 kinds.iter().zip(&plan.labels).zip(&head.arguments).enumerate()
             {
-                let string = call.strings.iter().any(|text| usize::from(text.index) == index);
+                let string = call.strings.iter().any(|text| text.argument() == index);
                 // Strings are recorded by themselves: a later one may still be there.
-                if index >= recorded
-                    && call.strings.iter().all(|text| usize::from(text.index) < index)
-                {
+                if index >= recorded && call.strings.iter().all(|text| text.argument() < index) {
                     break;
                 }
                 let end = out.len();

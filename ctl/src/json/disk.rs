@@ -1,4 +1,4 @@
-//! Requests to disks: what is known of one, and what a call's come to.
+//! Requests to disks: what is known of one, and what those of a call or a wait come to.
 
 use crate::pipeline::{DiskUse, Request};
 use crate::text::number::decimal;
@@ -22,6 +22,15 @@ pub(super) fn of_call(disk: Option<&DiskUse>, out: &mut Vec<u8>) {
     field("disk_busy_ns", *busy_ns, out);
     field("disk_queue_ns", *queue_ns, out);
     field("disk_service_ns", *service_ns, out);
+}
+
+/// `,"next_disk_requests":…,"next_disk_busy_ns":…,"next_disk_queue_ns":…,"next_disk_service_ns":…`
+pub(super) fn of_wait(disk: Option<&DiskUse>, out: &mut Vec<u8>) {
+    let Some(DiskUse { requests, busy_ns, queue_ns, service_ns }) = disk else { return };
+    field("next_disk_requests", u64::from(*requests), out);
+    field("next_disk_busy_ns", *busy_ns, out);
+    field("next_disk_queue_ns", *queue_ns, out);
+    field("next_disk_service_ns", *service_ns, out);
 }
 
 fn field(name: &str, value: u64, out: &mut Vec<u8>) {

@@ -14,6 +14,14 @@ pub(crate) fn name(bytes: &[u8], out: &mut Vec<u8>) {
     write(bytes, b"\\\"", out);
 }
 
+/// The same as the string that a reader of the JSON has.
+pub(crate) fn decoded(bytes: &[u8]) -> String {
+    let mut out = vec![b'"'];
+    name(bytes, &mut out);
+    out.push(b'"');
+    serde_json::from_slice(&out).unwrap_or_default()
+}
+
 /// The same in double quotes, those within with a `\` before them: a string in a text.
 pub(super) fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\\\"");

@@ -38,7 +38,19 @@ mod tests {
     /// The schema of the object's lines, as they are documented.
     const SCHEMA: &str = include_str!("../../../docs/flightctl-dump.schema.json");
     /// What is absent where it is not known.
-    const KNOWN: [&str; 3] = ["queue_ns", "service_ns", "issued_by"];
+    const KNOWN: [&str; 11] = [
+        "queue_ns",
+        "service_ns",
+        "issued_by",
+        "submitted_by",
+        "fd",
+        "file",
+        "function",
+        "path",
+        "build_id",
+        "depth",
+        "duration_ns",
+    ];
     /// What every event has.
     const COMMON: [&str; 7] = ["time", "mono_ns", "cpu", "tid", "pid", "comm", "event"];
 
@@ -63,16 +75,21 @@ mod tests {
         assert_eq!(serde_json::from_slice::<Json>(&out).unwrap(), expected);
     }
 
-    /// What the schema must say of what the reader finds out of a request to a disk.
+    /// What the schema must say of what the reader finds out of a request to a disk, of an
+    /// operation of io_uring, or of a function that is probed.
     fn known(kind: Kind) -> impl Iterator<Item = (String, Json)> {
         let schema: Json = serde_json::from_str(SCHEMA).unwrap();
-        let names: &[&str] = match kind {
-            Kind::BlockIssue => &["queue_ns", "issued_by"],
-            Kind::BlockComplete => &KNOWN,
-            _ => &[],
+        let (def, names): (_, &[&str]) = match kind {
+            Kind::BlockIssue => ("event_block_complete", &["queue_ns", "issued_by"]),
+            Kind::BlockComplete => ("event_block_complete", &KNOWN[..3]),
+            Kind::IoComplete => {
+                ("event_io_complete", &["submitted_by", "duration_ns", "fd", "file"])
+            }
+            Kind::Function => ("event_function", &KNOWN[6..]),
+            _ => ("", &[]),
         };
         names.iter().map(move |name| {
-            let of = &schema["$defs"]["event_block_complete"]["properties"][*name];
+            let of = &schema["$defs"][def]["properties"][*name];
             assert!(of["description"].is_string(), "{name}");
             ((*name).to_owned(), of.clone())
         })

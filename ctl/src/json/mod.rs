@@ -13,12 +13,15 @@ mod disk;
 pub(crate) mod escape;
 mod fields;
 mod format;
+mod function;
 mod life;
+mod ring;
 mod sample;
 mod sched;
 mod stack;
 #[cfg(test)]
 mod tests;
+mod tracepoint;
 mod value;
 
 use std::collections::VecDeque;
@@ -26,13 +29,14 @@ use std::sync::Arc;
 
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
+use flightrec_format::published::Tracepoints;
 use flightrec_format::symbols::Symbols;
 
 use self::call::Calls;
 use self::clock::Stamps;
 pub use self::format::Format;
 use self::sched::Thread;
-use crate::binaries::Binaries;
+use crate::binaries::{Binaries, ProbedFunctions};
 use crate::fds::Naming;
 use crate::pipeline::{EventContext, Wake};
 use crate::text::number::decimal;
@@ -59,6 +63,8 @@ pub struct Renderer {
     naming: Naming,
     symbols: Arc<Symbols>,
     binaries: Arc<Binaries>,
+    functions: Arc<ProbedFunctions>,
+    tracepoints: Arc<Tracepoints>,
     asides: VecDeque<Aside>,
     /// Time of the first of them; none: the end of time.
     next_aside: u64,
@@ -78,6 +84,8 @@ impl Renderer {
             naming,
             symbols: Arc::new(Symbols::new(meta)),
             binaries: Arc::new(Binaries::new(meta)),
+            functions: Arc::new(ProbedFunctions::new(meta)),
+            tracepoints: Arc::new(Tracepoints::new(meta)),
             asides: asides_to_come,
             next_aside: u64::MAX,
         };
@@ -171,6 +179,7 @@ impl Renderer {
                 let how =
                     sched::Stop { state: *prev_state, preempted: *preempted, io_wait: *io_wait };
                 sched::switch(event.cpu, prev, how, next, out);
+                disk::of_wait(cx.disk.as_ref(), out);
             }
             Body::Waking { wakee, prio, state, cpu, new, context } => {
                 let wake = cx.wake.unwrap_or(Wake { queued_on: *cpu, runs_on: *cpu, qlen: None });
@@ -187,6 +196,10 @@ impl Renderer {
             }
             Body::Stack(stack) => stack::object(stack, &self.symbols, out),
             Body::Sample(sample) => sample::object(sample, &self.symbols, &self.binaries, out),
+            Body::IoSubmit { submit, paths } => ring::submit(submit, paths, cx.fds, out),
+            Body::Tracepoint(of) => {
+                tracepoint::object(of, &self.tracepoints, &self.symbols, out);
+            }
             Body::Fork(fork) => life::fork(fork, out),
             Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),
             Body::Rename(rename) => life::rename(rename, out),
@@ -196,6 +209,8 @@ impl Renderer {
             Body::Plain(plain) => {
                 fields::object(plain, self.calls.devices(), out);
                 disk::request(cx.request.as_ref(), out);
+                ring::done(plain, cx.operation.as_ref(), cx.fds, out);
+                function::known(plain, cx.function.as_ref(), &self.functions, out);
             }
         }
     }

@@ -10,8 +10,8 @@ use crate::binaries::Binaries;
 use crate::text::number::decimal;
 use crate::text::sample::mode;
 
-/// `,"mode":"kernel","kernel_stack":[…],"user_stack":[…]`; where there are none, both `null`, and
-/// `"stack_missing":"refused"`.
+/// `,"mode":"kernel","kernel_stack":[…],"user_stack":[…]`; where there are none, both `null`,
+/// and `"stack_missing":"refused"`.
 pub(super) fn object(sample: &Sample, symbols: &Symbols, binaries: &Binaries, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"mode\":\"");
     out.extend_from_slice(mode(sample).as_bytes());

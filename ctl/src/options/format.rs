@@ -22,6 +22,11 @@ pub struct FormatArgs {
     /// both.
     #[arg(long)]
     pub stacks: bool,
+    /// Indent calls and returns of functions that are probed (`flightctl probe`), and system calls,
+    /// by how deep their thread is in such functions. The call uretprobe, which probes make threads
+    /// do at returns, is left out. For text.
+    #[arg(long)]
+    pub graph: bool,
     /// Show the file that a descriptor refers to, `3</etc/hosts>`, where it is known: from the call
     /// that opened it, or from the daemon's snapshots of open descriptors
     /// [default: near; with --path: all].

@@ -9,7 +9,7 @@ use crate::source::vmcore::DumpError;
 use crate::source::{Source, VmcoreSource};
 
 /// Which recording of which dump.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct KernelDump {
     /// The dump.
     pub file: PathBuf,

@@ -23,7 +23,7 @@ pub struct PastArgs {
 }
 
 /// A time that is over.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Past {
     /// Which recording.
     pub history: HistoryPlan,

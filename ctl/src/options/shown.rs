@@ -29,6 +29,7 @@ pub struct ShownArgs {
 
 /// What is shown.
 #[derive(Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub struct ShownPlan {
     /// Which events.
     pub filter: FilterPlan,
@@ -38,6 +39,8 @@ pub struct ShownPlan {
     pub merge: bool,
     /// Whether it is shown where in the kernel threads waited, and what ran.
     pub stacks: bool,
+    /// Whether what a thread does is indented by the probed functions that it is in.
+    pub graph: bool,
     /// Which descriptors are shown by what they stand for.
     pub fds: Naming,
     /// File to write; `None`: standard output.
@@ -52,7 +55,7 @@ impl ShownArgs {
     /// What they mean.
     pub fn plan(self, color: ColorArg) -> Result<ShownPlan, FilterError> {
         let Self { filter, format, output, force } = self;
-        let FormatArgs { format, merge, stacks, fds } = format;
+        let FormatArgs { format, merge, stacks, graph, fds } = format;
         // Who asks for paths asks for those of descriptors too, wherever they were opened.
         let usual = if filter.path.is_empty() { Naming::Near } else { Naming::All };
         let fds = fds.map_or(usual, Naming::from);
@@ -64,7 +67,7 @@ impl ShownArgs {
             filter = kinds.into_iter().fold(filter, FilterPlan::with);
         }
         let stacks = stacks || names_stacks;
-        Ok(ShownPlan { filter, format, merge, stacks, fds, output, force, color })
+        Ok(ShownPlan { filter, format, merge, stacks, graph, fds, output, force, color })
     }
 }
 

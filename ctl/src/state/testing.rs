@@ -41,6 +41,7 @@ pub(crate) fn status() -> Status {
         throttled: [Counts::ZERO, Counts::first([3, 2]), Counts::ZERO, Counts::ZERO],
         strings: 17,
         stack_time: 1_500_000,
+        looked: 0,
         given: if cpu == 1 { GIVEN_STRINGS | GIVEN_EXIT_TIMES } else { 0 },
     };
     let without = CpuTotals { cpu: 2, no_ring: [1, 2, 3, 0], ..CpuTotals::default() };
@@ -108,5 +109,6 @@ pub(crate) fn status() -> Status {
         unpinned: None,
         switched_off: Vec::new(),
         lacking: Vec::new(),
+        tracepoints: Vec::new(),
     }
 }

@@ -10,6 +10,7 @@ use super::ioctl;
 use super::names::flags;
 use super::number::{Short, decimal, hex, hex_or_zero, mode};
 use super::plain::plain;
+use super::pointee;
 use crate::fds::{FdNames, is_socket};
 use crate::names::{
     FILE_TYPE, FcntlArgument, PERSONALITY, Set, fcntl_argument, protocol, signal, socket_option,
@@ -66,6 +67,9 @@ pub(crate) enum Kind {
 /// Appends argument `index`; `false` when the call does not take it in this form, nor what
 /// stands behind it.
 pub(crate) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) -> bool {
+    if pointee::write(call, index, out) {
+        return true;
+    }
     let value = value(call, index);
     let before = |back: usize| index.checked_sub(back).map_or(0, |at| self::value(call, at));
     match kind {

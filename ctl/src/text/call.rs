@@ -178,11 +178,11 @@ fn arguments(plan: Option<&Plan>, call: &Call, fds: FdNames<'_>, out: &mut Vec<u
             if index > 0 {
                 out.extend_from_slice(b", ");
             }
-            let string = call.strings.iter().any(|text| usize::from(text.index) == index);
+            let string = call.strings.iter().any(|text| text.argument() == index);
             if index >= recorded && !string {
                 out.extend_from_slice(b"...");
                 // Strings are recorded by themselves: a later one may still be there.
-                if call.strings.iter().all(|text| usize::from(text.index) < index) {
+                if call.strings.iter().all(|text| text.argument() < index) {
                     break;
                 }
             } else if !argument::write_named(*kind, call, index, fds, out) {

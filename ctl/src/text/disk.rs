@@ -1,4 +1,4 @@
-//! Requests to disks: what is known of one, and what a call's come to.
+//! Requests to disks: what is known of one, and what those of a call or a wait come to.
 
 use crate::pipeline::{DiskUse, Request};
 

@@ -10,6 +10,7 @@ use super::devices::Devices;
 use super::escape::quote;
 use super::number::{decimal, hex_or_zero};
 use super::si_code;
+use crate::names::errno;
 use crate::threads::trim;
 
 /// `(NAME) field=value field=value`; the event's own thread, which begins the line, is left out.
@@ -58,6 +59,17 @@ pub(crate) fn write(plain: &Plain, value: Value, unit: Unit, devices: &Devices, 
         }
         (Value::Unsigned(number), _) => decimal(number, out),
         (Value::Signed(number), _) => decimal(number, out),
+    }
+    if let (Value::Signed(number), Unit::Ret) = (value, unit)
+        && let Some(name) = number
+            .checked_neg()
+            .and_then(|n| i32::try_from(n).ok())
+            .filter(|n| *n > 0)
+            .and_then(errno)
+    {
+        out.extend_from_slice(b" (");
+        out.extend_from_slice(name.as_bytes());
+        out.push(b')');
     }
     if unit == Unit::Ns {
         out.extend_from_slice(b"ns");
@@ -131,6 +143,9 @@ mod tests {
         assert_eq!(written(Value::Signed(-14), Unit::Plain), "-14");
         assert_eq!(written(Value::Unsigned(14), Unit::Ns), "14ns");
         assert_eq!(written(Value::Unsigned(14), Unit::Bytes), "14");
+        assert_eq!(written(Value::Signed(-2), Unit::Ret), "-2 (ENOENT)");
+        assert_eq!(written(Value::Signed(2), Unit::Ret), "2");
+        assert_eq!(written(Value::Signed(i64::MIN), Unit::Ret), "-9223372036854775808");
         assert_eq!(written(Value::Signed(-6), Unit::SignalCode), "SI_TKILL");
         assert_eq!(written(Value::Signed(-99), Unit::SignalCode), "-99");
         let names: Names = &[(0, "DFL"), (1, "IGN"), (4, "FOUR")];

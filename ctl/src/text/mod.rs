@@ -16,6 +16,7 @@ mod disk;
 pub(crate) mod escape;
 pub(crate) mod fields;
 mod format;
+mod function;
 mod ioctl;
 pub(crate) mod life;
 pub(crate) mod names;
@@ -24,19 +25,24 @@ pub(crate) mod paint;
 pub(crate) mod piece;
 pub(crate) mod plain;
 pub(crate) mod plan;
+mod pointee;
 pub(crate) mod recent;
+pub(crate) mod ring;
 pub(crate) mod sample;
 pub(crate) mod sched;
 mod si_code;
 pub(crate) mod stack;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod tracepoint;
 
 use std::sync::Arc;
 
+use flightrec_format::abi::kinds::Kind;
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
+use flightrec_format::published::Tracepoints;
 use flightrec_format::symbols::Symbols;
 use jiff::tz::TimeZone;
 
@@ -44,12 +50,13 @@ use self::call::Length;
 use self::clock::Clock;
 pub use self::escape::{escape, printable, quote};
 pub use self::format::Format;
+use self::function::Graph;
 use self::number::{decimal, pad, padded};
 use self::paint::Paint;
 use self::plan::Plans;
 use self::recent::Recent;
 use self::sched::Stop;
-use crate::binaries::Binaries;
+use crate::binaries::{Binaries, ProbedFunctions};
 use crate::fds::{FdNames, Naming};
 use crate::pipeline::{EventContext, Wake};
 use crate::threads::trim;
@@ -73,6 +80,8 @@ pub struct Options {
     pub fds: Naming,
     /// Where threads waited in the kernel, and what ran.
     pub stacks: bool,
+    /// What a thread does indented by the probed functions that it is in.
+    pub graph: bool,
     /// Time zone of the times of day.
     pub time_zone: TimeZone,
 }
@@ -86,6 +95,7 @@ impl Default for Options {
             merge: false,
             fds: Naming::Near,
             stacks: true,
+            graph: false,
             time_zone: crate::zone::system(),
         }
     }
@@ -102,6 +112,10 @@ pub struct Renderer {
     stacks: bool,
     symbols: Arc<Symbols>,
     binaries: Arc<Binaries>,
+    functions: Arc<ProbedFunctions>,
+    /// `None`: nothing is indented.
+    graph: Option<Graph>,
+    tracepoints: Arc<Tracepoints>,
     clock: Clock,
     /// The columns behind the time.
     recent: Recent,
@@ -119,6 +133,9 @@ impl Renderer {
             stacks: options.stacks,
             symbols: Arc::new(Symbols::new(meta)),
             binaries: Arc::new(Binaries::new(meta)),
+            functions: Arc::new(ProbedFunctions::new(meta)),
+            graph: options.graph.then(Graph::default),
+            tracepoints: Arc::new(Tracepoints::new(meta)),
             clock: Clock::new(options.time_zone),
             recent: Recent::new(),
         }
@@ -130,7 +147,13 @@ impl Renderer {
         if !self.stacks && matches!(event.body, Body::Stack(_) | Body::Sample(_)) {
             return;
         }
+        if self.graph.is_some() && self.is_of_probe(event) {
+            return;
+        }
         self.columns(event.cpu, event.tid, &cx.comm, cx.wall_ns, out);
+        if let Some(graph) = &mut self.graph {
+            graph.indent(event, cx.function.as_ref(), out);
+        }
         match &event.body {
             Body::Enter(call) => call::enter(&self.plans, call, cx.fds, out),
             Body::Exit { call, ret, entered } => {
@@ -164,6 +187,7 @@ impl Renderer {
                 out.push(b'\n');
                 self.columns(event.cpu, *next, &cx.next_comm, cx.wall_ns, out);
                 sched::into(event.cpu, *next, &cx.next_comm, *next_prio, out);
+                disk::of_call(cx.disk.as_ref(), out);
             }
             Body::Waking { wakee, prio, cpu, new, context, .. } => {
                 let unknown = Wake { queued_on: *cpu, runs_on: *cpu, qlen: None };
@@ -176,18 +200,37 @@ impl Renderer {
             }
             Body::Stack(stack) => stack::line(stack, &self.symbols, self.paint, out),
             Body::Sample(sample) => sample::line(sample, &self.symbols, &self.binaries, out),
+            Body::IoSubmit { submit, paths } => ring::submit(submit, paths, cx.fds, out),
+            Body::Tracepoint(of) => tracepoint::line(of, &self.tracepoints, &self.symbols, out),
             Body::Fork(fork) => life::fork(fork, out),
             Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),
             Body::Rename(rename) => life::rename(rename, event.tid, out),
             Body::TaskExit(exit) => life::exit(exit, out),
             Body::Mark(text) => life::mark(text, self.paint, out),
             Body::Act(_, text) => life::act(text, self.paint, out),
+            Body::Plain(plain) if plain.kind() == Kind::Function => {
+                let is_graph = self.graph.is_some();
+                function::line(plain, cx.function.as_ref(), &self.functions, is_graph, out);
+            }
             Body::Plain(plain) => {
                 fields::line(plain, &self.plans.devices, out);
                 disk::request(cx.request.as_ref(), out);
+                ring::done(plain, cx.operation.as_ref(), cx.fds, out);
             }
         }
         out.push(b'\n');
+    }
+
+    /// Whether it is a call that the probes have a thread make when a function returns
+    /// (`uretprobe`, arch/x86/kernel/uprobes.c, Linux 6.11): none of the program's own.
+    fn is_of_probe(&self, event: &Event) -> bool {
+        match &event.body {
+            Body::Enter(call) | Body::Exit { call, .. } => {
+                let plan = self.plans.get(call.abi, call.nr);
+                plan.is_some_and(|plan| *plan.name == *b"uretprobe")
+            }
+            _ => false,
+        }
     }
 
     /// How what stands out is marked.

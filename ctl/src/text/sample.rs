@@ -51,7 +51,7 @@ pub(crate) fn mode(sample: &Sample) -> &'static str {
 
 /// `main [cat]`; of a function without a name `libfoo.so+0x1234`, by the byte of the file; of an
 /// address in no binary `?0x7f00deadbeef`.
-fn user(frame: UserFrame, ran: bool, binaries: &Binaries, out: &mut Vec<u8>) {
+pub(crate) fn user(frame: UserFrame, ran: bool, binaries: &Binaries, out: &mut Vec<u8>) {
     let place = binaries.find(frame, ran);
     match (place.function, place.binary) {
         (Some((function, _)), Some(of)) => {

@@ -166,6 +166,10 @@ impl Recording {
                 Response::Stacks(Vec::new()),
                 Response::End(totals.clone()),
             ],
+            Request::AddProbe(_) | Request::Probes | Request::RemoveProbes(_) => {
+                vec![Response::Probes(Vec::new(), true)]
+            }
+            Request::FunctionCalls => vec![Response::FunctionCalls(Vec::new(), NOW)],
             Request::Since { .. } => vec![Response::Error("not recorded live".into())],
             Request::Pages { .. } => {
                 let mut out = vec![Response::Meta(meta.clone())];
@@ -201,6 +205,7 @@ pub(crate) fn status() -> Status {
         unpinned: None,
         switched_off: Vec::new(),
         lacking: Vec::new(),
+        tracepoints: Vec::new(),
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use flightrec_format::abi::kinds::{BODY_MAX, Kind};
+use flightrec_format::abi::kinds::{BODY_MAX, IoSubmit, Kind};
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::record::sample::UserFrame;
 use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::record::{
     Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
 };
-use flightrec_format::decode::{Body, Call, Event, Plain, Sample, Stack, Text};
+use flightrec_format::decode::{Body, Call, Event, Plain, Sample, Stack, Text, Tracepoint};
 use flightrec_format::meta::{Lacking, LaneMeta, Meta, SwitchedOff};
 use serde_json::{Value, json};
 
@@ -163,6 +163,26 @@ fn every_kind() -> Recording {
         Body::Act(Act::Start as u16, text(0, StringStatus::Whole, b"recording starts")),
     );
     push(Lane::Task, 0, 0, Body::Act(Act::Level as u16, text(0, StringStatus::Cut, b"level 2")));
+    // Joined to the result that follows.
+    let ones = 0x0101_0101;
+    let submit = IoSubmit {
+        ring: ones,
+        operation: ones,
+        user_data: 0x0101_0101_0101_0101,
+        op: 23,
+        fd: 3,
+        flags: 0,
+        submitter: 0,
+    };
+    let paths = vec![
+        text(0, StringStatus::Ends, ("/.".repeat(64) + "/bin/ls").as_bytes()),
+        text(1, StringStatus::Unreadable, b""),
+    ];
+    push(Lane::Trace, 0, 7, Body::IoSubmit { submit, paths });
+    // Of none that the recording describes.
+    let (bytes, context) = ([1; 8].into(), WakeContext::Softirq);
+    let tracepoint = Tracepoint { id: 9, context, bytes, cut: true, stack: None };
+    push(Lane::Trace, 0, 7, Body::Tracepoint(tracepoint));
     for kind in Kind::ALL.into_iter().filter(|kind| kind.is_plain()) {
         let plain = Plain::read(kind, &[1; BODY_MAX]).unwrap();
         push(kind.lane(), 0, plain.thread().unwrap_or(7), Body::Plain(plain));
@@ -199,16 +219,24 @@ fn the_schema_can_fail() {
         for field in fields.keys().filter(|field| !["errno", "duration_ns"].contains(&&***field)) {
             let mut less = fields.clone();
             less.remove(field);
-            let unknown = ["queue_ns", "service_ns", "issued_by"].contains(&&**field);
+            let unknown = ["queue_ns", "service_ns", "issued_by", "depth"].contains(&&**field);
             let optional = ["file_cut", "file_end", "text_cut", "argv_cut"];
+            let of_rings = ["path", "path_cut", "path_end", "new_path", "file"];
+            let of_kind = match good["event"].as_str() {
+                Some("io_submit") => of_rings.contains(&&**field),
+                Some("io_complete") => ["submitted_by", "fd", "file"].contains(&&**field),
+                Some("tracepoint") => field == "cut",
+                _ => false,
+            };
             let optional = optional.contains(&&**field)
+                || of_kind
                 || field.ends_with("stack_cut")
                 || unknown
                 || field == "stack_missing"
                 || (field == "args" && good["event"] == "sys_exit");
             assert_eq!(schema.is_valid(&less.into()), optional, "without {field}: {good}");
             let mut other = fields.clone();
-            other.insert(field.clone(), json!({"odd": []}));
+            other.insert(field.clone(), json!({"odd": [[]]}));
             assert!(!schema.is_valid(&other.into()), "{field} may be anything: {good}");
         }
         let mut more = fields.clone();

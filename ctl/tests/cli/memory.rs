@@ -41,7 +41,7 @@ fn crafted_files_that_are_remembered() {
 
 #[test]
 fn mutated_files() {
-    survey(|survey, places| survey.mutations(100, 1, places).unwrap());
+    survey(|survey, places| survey.mutations(15, 1, places).unwrap());
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::process::Output;
 
 use flightrec_format::control::{Request, Response};
 use flightrec_format::meta::to_json;
-use flightrec_store::snapshot::{About, Failure, Hog, Involved, Summary, Thread, Wait};
+use flightrec_store::snapshot::{
+    About, Culprit, Failure, Hog, Involved, Summary, Thread, Wait, Why, WhyLink, WhyThread,
+};
 use flightrec_vmcore::synthetic;
 use serde_json::Value;
 
@@ -132,6 +134,13 @@ fn everything() -> About {
     let thread = || Thread { tid: 7, tgid: 7, name: "web".into() };
     let summary = Summary {
         notes: vec!["a note".into()],
+        why: Some(Why {
+            sentence: "it waited".into(),
+            chain: vec![WhyLink { doubt: Some("a doubt".into()), ..WhyLink::default() }],
+            culprits: vec![Culprit { thread: Some(WhyThread::default()), ..Culprit::default() }],
+            doubts: vec!["a doubt".into()],
+            complete: true,
+        }),
         involved: vec![Involved { thread: thread(), ..Involved::default() }],
         waits: vec![Wait { thread: thread(), waker: Some(thread()), ..Wait::default() }],
         hogs: vec![Hog { thread: thread(), ns: 1 }],

@@ -7,6 +7,7 @@
 //! types is left to others.
 
 mod offsets;
+mod ring;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -17,8 +18,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 pub use offsets::{
-    COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, SOCKET, SOFTIRQS,
-    STACKS, THROTTLED, VICTIM, check_registers, read_offsets,
+    COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, RING, SOCKET,
+    SOFTIRQS, STACKS, THROTTLED, VICTIM, check_registers, read_offsets,
 };
 
 /// Most bytes of BTF that are read: ten times what a distribution's kernel has.

@@ -1,15 +1,14 @@
 //! The members that the probes read: those that are required, and groups of others, of which a
 //! kernel may lack each.
 
-use std::ops::RangeInclusive;
-
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::{
     ABSENT, CompactionOffsets, ContextOffsets, DiskOffsets, HandlerOffsets, IoWaitOffsets,
-    MappingOffsets, Offsets, ReclaimShape, SocketOffsets, ThrottleOffsets, VictimShape, regs,
+    MappingOffsets, Offsets, ReclaimShape, RingOffsets, SocketOffsets, ThrottleOffsets,
+    VictimShape, regs,
 };
 
-use super::{Btf, BtfError};
+use super::{Btf, BtfError, ring};
 
 /// Looks up every member in the kernel's BTF; the first one that it lacks is the error.
 pub fn read_offsets(btf: &Btf) -> Result<Offsets, BtfError> {
@@ -84,6 +83,10 @@ pub const IO_WAIT: Group = Group {
 pub const SOCKET: Group =
     Group { global: "SOCKET_OFFSETS", read: |btf| Ok(words(&read_socket_offsets(btf)?)) };
 
+/// What an operation of io_uring is.
+pub const RING: Group =
+    Group { global: "RING_OFFSETS", read: |btf| Ok(words(&ring::read_offsets(btf)?)) };
+
 /// What a request to a disk is.
 pub const DISK: Group =
     Group { global: "DISK_OFFSETS", read: |btf| Ok(words(&read_disk_offsets(btf)?)) };
@@ -96,7 +99,7 @@ pub const MAPPINGS: Group =
 pub const VICTIM: Group = Group {
     global: "VICTIM_SHAPE",
     read: |btf| {
-        let is_task = u32::from(parameters(btf, "mark_victim", 1..=2)? == 2);
+        let is_task = u32::from(parameters(btf, "mark_victim", &[1, 2])? == 2);
         Ok(words(&VictimShape { is_task }))
     },
 };
@@ -105,7 +108,7 @@ pub const VICTIM: Group = Group {
 pub const RECLAIM: Group = Group {
     global: "RECLAIM_SHAPE",
     read: |btf| {
-        let found = parameters(btf, "mm_vmscan_direct_reclaim_begin", 2..=3)?;
+        let found = parameters(btf, "mm_vmscan_direct_reclaim_begin", &[2, 3])?;
         Ok(words(&ReclaimShape { order_is_second: u32::from(found == 3) }))
     },
 };
@@ -114,7 +117,7 @@ pub const RECLAIM: Group = Group {
 pub const COMPACTION: Group = Group {
     global: "COMPACTION_OFFSETS",
     read: |btf| {
-        parameters(btf, "mm_compaction_end", 5..=5)?;
+        parameters(btf, "mm_compaction_end", &[5])?;
         Ok(words(&CompactionOffsets { order: btf.member_offset("compact_control", "order")? }))
     },
 };
@@ -158,10 +161,10 @@ pub const STACKS: Group = Group {
 };
 
 /// How many parameters a tracepoint has; which numbers of them the programs know.
-fn parameters(
+pub(super) fn parameters(
     btf: &Btf,
     tracepoint: &'static str,
-    known: RangeInclusive<usize>,
+    known: &[usize],
 ) -> Result<usize, BtfError> {
     // The first one is hidden.
     match btf.func_proto_params(&format!("btf_trace_{tracepoint}")).map(|n| n.saturating_sub(1)) {
@@ -216,6 +219,9 @@ unsafe impl Words for HandlerOffsets {}
 
 // SAFETY: as above.
 unsafe impl Words for ThrottleOffsets {}
+
+// SAFETY: as above.
+unsafe impl Words for RingOffsets {}
 
 fn read_mapping_offsets(btf: &Btf) -> Result<MappingOffsets, BtfError> {
     let area = |member| btf.member_offset("vm_area_struct", member);

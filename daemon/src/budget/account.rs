@@ -32,6 +32,8 @@ pub struct Counts {
     pub disk: u64,
     /// Events of requests to disks refused.
     pub other_disk: u64,
+    /// Interrupts and waits for locks that were looked at in vain: too short to be recorded.
+    pub looked: u64,
 }
 
 impl Counts {
@@ -55,6 +57,7 @@ impl Counts {
             other_sched: refused(Lane::Sched, Refusal::Throttled),
             disk: disk.iter().sum(),
             other_disk: refused(Lane::Trace, Refusal::Throttled),
+            looked: cpu.looked,
         }
     }
 
@@ -70,6 +73,7 @@ impl Counts {
             other_sched: self.other_sched.saturating_sub(before.other_sched),
             disk: self.disk.saturating_sub(before.disk),
             other_disk: self.other_disk.saturating_sub(before.other_disk),
+            looked: self.looked.saturating_sub(before.looked),
         }
     }
 
@@ -89,7 +93,8 @@ impl Counts {
             disk: each(self.disk, costs.disk.saturating_sub(costs.disk_floor)),
             floor: (each(calls, costs.call_floor) / 2)
                 .saturating_add(each(sched, costs.sched_floor))
-                .saturating_add(each(disk, costs.disk_floor)),
+                .saturating_add(each(disk, costs.disk_floor))
+                .saturating_add(each(self.looked, costs.look())),
         }
     }
 }
@@ -218,6 +223,7 @@ mod tests {
             refused: [[4, 20, 2], [1, 6, 0], [0; 3], [2, 4, 0]],
             strings: 10,
             stack_time: 7000,
+            looked: 6,
             ..CpuTotals::default()
         };
         let counts = Counts::of(&cpu);
@@ -230,10 +236,11 @@ mod tests {
             other_sched: 6,
             disk: 9,
             other_disk: 4,
+            looked: 6,
         };
         assert_eq!(counts, want);
         let spent = counts.cost(&COSTS, 0);
-        let floor = 110 * 140 + 21 * 100 + 13 * 90;
+        let floor = 110 * 140 + 21 * 100 + 13 * 90 + 6 * 2 * 90;
         let sched = 15 * 74 + 7000;
         assert_eq!(spent, Spent { calls: 99 * 120, strings: 1150, sched, disk: 9 * 110, floor });
         assert_eq!(counts.cost(&COSTS, GIVEN_EXIT_TIMES).calls, 99 * 90);

@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 
 use super::account::{Account, Counts, sum};
 use super::crowding::Crowding;
-use super::ladder::{Ladder, Limits, Rung, Sight};
+use super::ladder::{Ladder, Limits, Rung, Sight, of_calls};
 use crate::buckets::{self, Limit};
 use crate::calibrate::{self, Costs};
 use crate::clock;
@@ -170,9 +170,10 @@ fn limits(budget: &Budget, cpus: usize) -> Limits {
     }
 }
 
-/// The `GIVEN_…` bits of a level.
-fn given(order: &[Step], level: usize) -> u32 {
-    order.iter().take(level).fold(0, |bits, step| bits | step.bit())
+/// The `GIVEN_…` bits of a level, and of the steps of scheduling.
+fn given(order: &[Step], level: usize, thin: bool) -> u32 {
+    let of_scheduling = order.iter().copied().filter(|step| thin && step.is_of_scheduling());
+    of_calls(order).take(level).chain(of_scheduling).fold(0, |bits, step| bits | step.bit())
 }
 
 impl Work {
@@ -192,10 +193,12 @@ impl Work {
             .collect();
         // Where the daemon before left off, as far as the order is the same.
         let level = |seen: &Seen| {
-            let is = |level: &usize| given(&budget.degrade_order, *level) == seen.given;
-            (0..=budget.degrade_order.len()).find(is).unwrap_or(0)
+            let thin = seen.given & Step::NoStacks.bit() != 0;
+            let is = |level: &usize| given(&budget.degrade_order, *level, thin) == seen.given;
+            let level = (0..=budget.degrade_order.len()).find(is);
+            level.map_or((0, false), |level| (level, thin))
         };
-        let levels: Vec<usize> = cpus.iter().map(level).collect();
+        let levels: Vec<(usize, bool)> = cpus.iter().map(level).collect();
         let ladder = Ladder::new(&levels, &limits(&budget, cpus.len()), recording.is_begun());
         let now = clock::mono();
         let account = Account::new(now, cpus.len(), daemon_cpu(&files, settings.readers()));
@@ -278,7 +281,10 @@ impl Work {
                 with_strings: (recorded as f64, more.strings as f64),
                 sched: more.sched.saturating_add(more.other_sched) as f64,
                 disk: more.disk.saturating_add(more.other_disk) as f64,
-                full: buckets::fullness(self.recording.state(), seen.cpu, now),
+                stacks: (seen.given & Step::NoStacks.bit() == 0).then_some(more.stack_time as f64),
+                looked: more.looked as f64,
+                sched_full: buckets::fullness(self.recording.state(), seen.cpu, 1, now),
+                full: buckets::fullness(self.recording.state(), seen.cpu, 0, now),
             });
             spent.push(more.cost(&costs, seen.given));
             let calls = more.call_events.saturating_add(more.other_call_events);
@@ -333,7 +339,7 @@ impl Work {
         let (budget, costs) = (&self.budget, &self.costs);
         let mut changes: Vec<(u32, u32, Vec<u16>)> = Vec::new();
         for (seen, rung) in self.cpus.iter_mut().zip(rungs) {
-            let given = given(&budget.degrade_order, rung.level);
+            let given = given(&budget.degrade_order, rung.level, rung.thin);
             let limit =
                 Limit { share: rung.limit, refused: rung.refused, least: rung.least, given };
             if seen.rung != Some(*rung) || seen.given != given {
@@ -415,7 +421,7 @@ impl Work {
     fn measure(&mut self, now: u64) {
         let state = self.recording.state();
         let idle =
-            |seen: &&Seen| seen.given == 0 && buckets::fullness(state, seen.cpu, now) >= FULL;
+            |seen: &&Seen| seen.given == 0 && buckets::fullness(state, seen.cpu, 0, now) >= FULL;
         let Some(seen) = self.cpus.iter().find(idle).filter(|_| self.detached_since.is_none())
         else {
             return;
@@ -441,7 +447,7 @@ impl Work {
         let (spans, spent, daemon) = self.account.spans();
         let cpus = self.cpus.iter().zip(spent).map(|(seen, spent)| CpuAccount {
             cpu: seen.cpu as u16,
-            level: seen.rung.map_or(0, |rung| rung.level as u32),
+            level: seen.given.count_ones(),
             limit: seen
                 .rung
                 .and_then(|rung| rung.limit)
@@ -517,9 +523,12 @@ mod tests {
     #[test]
     fn a_change_in_words() {
         let order = Step::ALL;
-        assert_eq!(sentence(&names(&order, given(&order, 0))), "level 0: everything is recorded");
         assert_eq!(
-            sentence(&names(&order, given(&order, 2))),
+            sentence(&names(&order, given(&order, 0, false))),
+            "level 0: everything is recorded"
+        );
+        assert_eq!(
+            sentence(&names(&order, given(&order, 2, false))),
             "level 2: no_strings, untimed_exits"
         );
         assert_eq!(listed(&[3]), "CPU 3");

@@ -9,7 +9,7 @@
 //! they are attached for a short slice whenever the bucket holds enough for one, and a slice that
 //! costs little ends it.
 
-use crate::buckets::{for_calls, least};
+use crate::buckets::{for_calls, for_sched, least};
 use crate::calibrate::Costs;
 use crate::config::Step;
 
@@ -58,6 +58,12 @@ pub struct Sight {
     pub sched: f64,
     /// Events of requests to disks, recorded or not.
     pub disk: f64,
+    /// What taking stacks cost, ns; `None`: none were to be taken.
+    pub stacks: Option<f64>,
+    /// Interrupts and waits for locks that were looked at in vain.
+    pub looked: f64,
+    /// How full its bucket for scheduling is, from 0 to 1.
+    pub sched_full: f64,
     /// How full its bucket for calls is, from 0 to 1.
     pub full: f64,
 }
@@ -65,8 +71,10 @@ pub struct Sight {
 /// What one CPU is to do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rung {
-    /// Steps of the order that are taken.
+    /// Steps of the order that are taken, of those that are of system calls.
     pub level: usize,
+    /// Whether those that are of scheduling are taken ([`Step::is_of_scheduling`]).
+    pub thin: bool,
     /// CPU time that its probes may take, ns a second; `None`: no limit.
     pub limit: Option<f64>,
     /// What refused calls cost it, ns a second.
@@ -94,8 +102,11 @@ struct Usual {
     refused: f64,
     sched: f64,
     disk: f64,
+    looked: f64,
     /// Strings of a call.
     strings: f64,
+    /// What stacks cost for each event of scheduling, ns.
+    stacks: f64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -105,6 +116,11 @@ struct Cpu {
     full: f64,
     /// For how long the step above would have fitted, s.
     fits: f64,
+    /// As of the steps of scheduling: whether they are taken, how full its bucket is, and for how
+    /// long all would have fitted, s.
+    thin: bool,
+    sched_full: f64,
+    sched_fits: f64,
 }
 
 /// The state of the model.
@@ -121,11 +137,17 @@ pub struct Ladder {
 }
 
 impl Ladder {
-    /// For CPUs that are at these levels. A recording that begins may spend a burst's worth at
-    /// once.
-    pub fn new(levels: &[usize], limits: &Limits, begins: bool) -> Self {
-        let cpus =
-            levels.iter().map(|level| Cpu { level: *level, full: 1.0, ..Cpu::default() }).collect();
+    /// For CPUs that are at these levels, those of system calls and of scheduling ([`Rung`]). A
+    /// recording that begins may spend a burst's worth at once.
+    pub fn new(levels: &[(usize, bool)], limits: &Limits, begins: bool) -> Self {
+        let at = |(level, thin): &(usize, bool)| Cpu {
+            level: *level,
+            full: 1.0,
+            thin: *thin,
+            sched_full: 1.0,
+            ..Cpu::default()
+        };
+        let cpus = levels.iter().map(at).collect();
         let left = if begins { limits.total.unwrap_or(0.0) * limits.burst } else { 0.0 };
         Self { cpus, left, capped: None, duty: Duty::Whole, daemon: 0.0 }
     }
@@ -180,10 +202,8 @@ impl Ladder {
         let floors = |cpus: &[Cpu]| cpus.iter().map(|cpu| cpu.floor(costs)).sum::<f64>();
         self.take_turns(limits, allowed, dt, spent, floors(&self.cpus));
         let cap = allowed.and_then(|allowed| self.cap(limits, costs, allowed, dt));
-        let most = limits.order.len();
-        let thrifty = limits
-            .order
-            .iter()
+        let most = of_calls(&limits.order).count();
+        let thrifty = of_calls(&limits.order)
             .position(|s| matches!(s, Step::Sampling | Step::QuietOnly))
             .unwrap_or(most);
         let (whole, is_slice) = (self.duty == Duty::Whole, self.in_slice());
@@ -202,8 +222,10 @@ impl Ladder {
                 Some(limit) => cpu.climb(limits, costs, for_calls(limit), cap.is_some(), dt),
                 None => (cpu.level, cpu.fits) = (0, 0.0),
             }
+            cpu.thin_out(limits, costs, limit, dt);
             Rung {
                 level: cpu.level,
+                thin: cpu.thin,
                 limit,
                 refused: limit.map_or(0.0, |limit| cpu.refused(costs, limit)),
                 least,
@@ -277,6 +299,11 @@ impl Ladder {
     }
 }
 
+/// The steps of an order that are of system calls.
+pub(super) fn of_calls(order: &[Step]) -> impl Iterator<Item = Step> + '_ {
+    order.iter().copied().filter(|step| !step.is_of_scheduling())
+}
+
 impl Cpu {
     fn see(&mut self, sight: &Sight, dt: f64, weight: f64) {
         let usual = &mut self.usual;
@@ -284,6 +311,12 @@ impl Cpu {
         usual.refused += (sight.refused / dt - usual.refused) * weight;
         usual.sched += (sight.sched / dt - usual.sched) * weight;
         usual.disk += (sight.disk / dt - usual.disk) * weight;
+        usual.looked += (sight.looked / dt - usual.looked) * weight;
+        if let Some(stacks) = sight.stacks.filter(|_| sight.sched >= 1.0) {
+            // As of strings.
+            usual.stacks += (stacks / sight.sched - usual.stacks) * weight;
+        }
+        self.sched_full = sight.sched_full;
         let (calls, strings) = sight.with_strings;
         if calls >= 1.0 {
             // What was left out is remembered as it was.
@@ -297,6 +330,7 @@ impl Cpu {
         self.usual.calls * f64::from(costs.call_floor)
             + self.usual.sched * f64::from(costs.sched_floor)
             + self.usual.disk * f64::from(costs.disk_floor)
+            + self.usual.looked * f64::from(costs.look())
     }
 
     /// What refused calls cost, ns a second: in steps, so that the probes' limits do not change all
@@ -314,7 +348,7 @@ impl Cpu {
     /// What all calls would cost at a level, ns a second. Where they come in stretches or not at
     /// all, no more than that they are asked about.
     fn cost(&self, limits: &Limits, costs: &Costs, level: usize) -> f64 {
-        let given = limits.order.iter().take(level).fold(0, |bits, step| bits | step.bit());
+        let given = of_calls(&limits.order).take(level).fold(0, |bits, step| bits | step.bit());
         let asked = f64::from(costs.call_floor);
         if given & (Step::Sampling.bit() | Step::QuietOnly.bit()) != 0 {
             return self.usual.calls * asked;
@@ -327,11 +361,29 @@ impl Cpu {
         self.usual.calls * (f64::from(costs.call_with(given)) + strings)
     }
 
+    /// Takes the steps of scheduling, where its part of `limit` (ns a second) is spent, or takes
+    /// them back.
+    fn thin_out(&mut self, limits: &Limits, costs: &Costs, limit: Option<f64>, dt: f64) {
+        let may = limits.order.iter().any(|step| step.is_of_scheduling());
+        let Some(limit) = limit.filter(|_| may).map(for_sched) else {
+            (self.thin, self.sched_fits) = (false, 0.0);
+            return;
+        };
+        let cost = self.sched(costs) + self.usual.sched * self.usual.stacks;
+        if !self.thin {
+            self.thin = self.sched_full < SPENT && self.usual.stacks > 0.0 && cost > limit;
+            self.sched_fits = 0.0;
+            return;
+        }
+        self.sched_fits = if cost <= limit * ROOM { self.sched_fits + dt } else { 0.0 };
+        self.thin = self.sched_fits < HOLD;
+    }
+
     /// Degrades as far as `limit` (of calls, ns a second) needs it, or takes back a step.
     fn climb(&mut self, limits: &Limits, costs: &Costs, limit: f64, capped: bool, dt: f64) {
-        let most = limits.order.len();
+        let most = of_calls(&limits.order).count();
         let fits = |level: usize, part: f64| {
-            let last = limits.order.iter().take(level).any(|step| *step == Step::QuietOnly);
+            let last = of_calls(&limits.order).take(level).any(|step| step == Step::QuietOnly);
             last || self.cost(limits, costs, level) <= limit * part
         };
         if (capped || self.full < SPENT) && !fits(self.level, 1.0) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flightrec_format::abi::state::{
-    GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SAMPLING, GIVEN_STRINGS, GIVEN_SYSCALLS,
+    GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SAMPLING, GIVEN_STACKS, GIVEN_STRINGS, GIVEN_SYSCALLS,
 };
 use serde::{Deserialize, Serialize};
 
@@ -85,20 +85,29 @@ pub enum Step {
     Sampling,
     /// System calls refused, except for a stretch every few minutes.
     QuietOnly,
+    /// No stacks of long waits, and no functions of samples.
+    NoStacks,
 }
 
 impl Step {
     /// The default order.
-    pub const DEFAULT: [Self; 4] =
-        [Self::NoStrings, Self::UntimedExits, Self::FewerArguments, Self::Sampling];
+    pub const DEFAULT: [Self; 5] =
+        [Self::NoStrings, Self::UntimedExits, Self::FewerArguments, Self::NoStacks, Self::Sampling];
     /// All, in the usual order.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::NoStrings,
         Self::UntimedExits,
         Self::FewerArguments,
+        Self::NoStacks,
         Self::Sampling,
         Self::QuietOnly,
     ];
+
+    /// Whether it is of what scheduling and the lane `trace` may take, not of what system calls
+    /// may.
+    pub const fn is_of_scheduling(self) -> bool {
+        matches!(self, Self::NoStacks)
+    }
 
     /// Its name in configuration, recording and status.
     pub const fn name(self) -> &'static str {
@@ -108,6 +117,7 @@ impl Step {
             Self::FewerArguments => "fewer_arguments",
             Self::Sampling => "sampling",
             Self::QuietOnly => "quiet_only",
+            Self::NoStacks => "no_stacks",
         }
     }
 
@@ -119,6 +129,7 @@ impl Step {
             Self::FewerArguments => GIVEN_ARGUMENTS,
             Self::Sampling => GIVEN_SAMPLING,
             Self::QuietOnly => GIVEN_SYSCALLS,
+            Self::NoStacks => GIVEN_STACKS,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, trace};
 
 /// The parsed file, with the place of each key.
 pub(super) struct Document<'a> {
@@ -41,15 +41,20 @@ impl<'a> Document<'a> {
     /// Every key must be one of the defaults'.
     pub(super) fn check_keys(&self) -> Result<(), ConfigError> {
         let known = known_keys();
-        let Some(wrong) = self.entries.iter().find(|e| !known.contains(&e.key)) else {
+        let Some((wrong, key)) = self
+            .entries
+            .iter()
+            .map(|entry| (entry, without_number(&entry.key)))
+            .find(|(_, key)| !known.contains(key))
+        else {
             return Ok(());
         };
         Err(ConfigError::UnknownKey {
             path: self.path.into(),
             line: line(self.text, wrong.at),
             what: if wrong.is_table { "section" } else { "key" },
-            key: wrong.key.clone(),
-            advice: advice(&wrong.key, &known),
+            advice: advice(&key, &known),
+            key,
         })
     }
 
@@ -90,12 +95,35 @@ fn collect(before: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
         if let DeValue::Table(inner) = value.get_ref() {
             collect(&format!("{name}."), inner, entries);
         }
+        if let (DeValue::Array(tables), true) = (value.get_ref(), name == TABLES) {
+            for (i, of) in tables.iter().enumerate() {
+                if let DeValue::Table(inner) = of.get_ref() {
+                    let key = trace::key(i, "");
+                    collect(&format!("{key}."), inner, entries);
+                    let (at, value) = (of.span().start, of.span());
+                    entries.push(Entry { key, at, value, is_table: true });
+                }
+            }
+        }
         let is_table = value.get_ref().is_table();
         entries.push(Entry { key: name, at: key.span().start, value: value.span(), is_table });
     }
 }
 
-/// All sections and keys, from the defaults: there is no second list.
+/// The key of which there are several tables.
+const TABLES: &str = "trace";
+
+/// A key without the number of its table: `trace[2].when` is `trace.when`.
+fn without_number(key: &str) -> String {
+    match key.split_once('[') {
+        Some((before, rest)) => {
+            format!("{before}{}", rest.split_once(']').map_or("", |(_, behind)| behind))
+        }
+        None => key.to_owned(),
+    }
+}
+
+/// All sections and keys, from the defaults: there is no second list but that of what has none.
 fn known_keys() -> Vec<String> {
     fn collect(before: &str, table: &toml::Table, keys: &mut Vec<String>) {
         for (key, value) in table {
@@ -108,6 +136,8 @@ fn known_keys() -> Vec<String> {
     }
     let mut keys = Vec::new();
     collect("", &toml::Table::try_from(Config::default()).unwrap_or_default(), &mut keys);
+    keys.push(TABLES.into());
+    keys.extend(trace::KEYS.iter().map(|key| format!("{TABLES}.{key}")));
     keys.sort();
     keys
 }

@@ -18,12 +18,15 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod topic;
+mod trace;
 mod triggers;
 
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::Lane;
 use serde::{Deserialize, Serialize};
+
+use crate::traces::Trace;
 
 pub use budget::{Budget, Detach, Step};
 pub use error::ConfigError;
@@ -37,6 +40,7 @@ pub use span::Span;
 pub use stacks::Stacks;
 pub use store::Store;
 pub use topic::Topic;
+pub use trace::{TRACES_MAX, key as trace_key};
 pub use triggers::{
     Blocked, Errors, KernelLog, Pressure, RunQueue, SlowCall, SlowRule, Switch, Triggers, errno,
 };
@@ -71,6 +75,9 @@ pub struct Config {
     pub kernel: Kernel,
     /// Who may read the recording.
     pub access: AccessConfig,
+    /// Tracepoints that are recorded as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<Trace>,
 }
 
 /// `[rings]`: kernel memory for history.
@@ -133,8 +140,12 @@ pub struct Record {
     pub network: bool,
     /// Control groups whose CPU time is used up.
     pub throttling: bool,
+    /// Operations of io_uring, with the paths that they take.
+    pub io_uring: bool,
     /// Strings that system calls take (paths).
     pub strings: bool,
+    /// What else their arguments point to: addresses of sockets, times, sets of descriptors.
+    pub structures: bool,
     /// What is recorded of a program that is executed.
     pub exec_args: ExecArgs,
     /// Which arguments of programs are masked ([`crate::mask`]).
@@ -168,7 +179,9 @@ impl Default for Record {
             locks: true,
             network: true,
             throttling: true,
+            io_uring: true,
             strings: true,
+            structures: true,
             exec_args: ExecArgs::All,
             mask: Vec::new(),
             own: false,
@@ -254,7 +267,25 @@ impl Config {
         document.check_keys()?;
         let config: Self = toml::from_str(text).map_err(|e| document.typed(&e))?;
         config.check(ram).map_err(|(key, message)| document.value(key, message))?;
+        trace::check(&config.trace).map_err(|(key, message)| document.value(&key, message))?;
         Ok(config)
+    }
+
+    /// The error of a key's value that only the running kernel shows to be wrong, with its place in
+    /// the file.
+    pub fn wrong(path: &Path, key: &str, message: String) -> ConfigError {
+        match error::read(path) {
+            Ok(text) => match check::Document::parse(&text, path) {
+                Ok(document) => document.value(key, message),
+                Err(e) => e,
+            },
+            Err(e) => e,
+        }
+    }
+
+    /// Whether lane `trace` has anything to hold.
+    pub fn uses_trace_lane(&self) -> bool {
+        self.record.has_any(Lane::Trace) || self.sampling.hz > 0 || !self.trace.is_empty()
     }
 
     /// The configuration as a whole file, as it goes into the recording's metadata.

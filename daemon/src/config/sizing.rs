@@ -1,17 +1,20 @@
 //! What the configuration comes to on a machine: pages a ring, bytes in all.
 
+use flightrec_format::abi::function::{CpuCalls, MARKS, Mark};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, RING_LANES};
 use flightrec_format::abi::probe::{BINARIES, Binary};
 use flightrec_format::abi::record::sample::FRAMES_MAX;
+use flightrec_format::abi::record::tracepoint::BYTES_MAX;
 use flightrec_format::abi::slot::{SLOTS_PER_PAGE, WAYS};
 use flightrec_format::abi::state::CpuState;
+use flightrec_format::abi::trace::{TRACEPOINTS, TraceCounts, TraceEvent};
 use nix::unistd::{SysconfVar, sysconf};
 use thiserror::Error;
 
 use super::{Config, Size};
 
 /// Pages of the metadata map: two halves of 64, written in turn.
-pub const META_PAGES: u32 = 128;
+pub const META_PAGES: u32 = 192;
 /// Pages of the descriptor snapshot: two halves of 64, written in turn.
 const DESCRIPTOR_PAGES: u32 = 128;
 /// A CPU's stacks of a sample, before they are recorded (`Scratch`, probes-ebpf/src/samples.rs),
@@ -19,6 +22,9 @@ const DESCRIPTOR_PAGES: u32 = 128;
 const SAMPLE_SCRATCH: u64 = (FRAMES_MAX * (1 + BUILD_ID_WORDS + 1) + 5) as u64 * 8;
 /// `struct bpf_stack_build_id`, include/uapi/linux/bpf.h, in words.
 const BUILD_ID_WORDS: usize = 4;
+/// A CPU's record of a tracepoint before it is recorded (`Scratch`,
+/// probes-ebpf/src/tracepoints.rs): addresses, frames, what is published, and a bit more, bytes.
+const TRACE_SCRATCH: u64 = (FRAMES_MAX * 12 + BYTES_MAX + 120) as u64;
 /// What threads are in the middle of (`WAITS`, probes-ebpf/src/waits.rs): 2,048 places, bytes.
 const WAITS: u64 = 2048 * 128;
 /// Smallest ring: one page is written while the other holds history.
@@ -103,8 +109,16 @@ impl Sizing {
         let state = (u64::from(possible) * size_of::<CpuState>() as u64).next_multiple_of(PAGE);
         let samples = (BINARIES * size_of::<Binary>()) as u64
             + (u64::from(possible) * SAMPLE_SCRATCH).next_multiple_of(PAGE);
-        let tables =
-            u64::from(slot_pages + META_PAGES + DESCRIPTOR_PAGES) * PAGE + state + samples + WAITS;
+        let functions = u64::from(possible) * size_of::<CpuCalls>() as u64
+            + (MARKS * size_of::<Mark>()).next_multiple_of(PAGE as usize) as u64;
+        let traces = (TRACEPOINTS * size_of::<TraceEvent>()) as u64
+            + u64::from(possible) * (size_of::<TraceCounts>() as u64 + TRACE_SCRATCH);
+        let tables = u64::from(slot_pages + META_PAGES + DESCRIPTOR_PAGES) * PAGE
+            + state
+            + samples
+            + functions
+            + traces.next_multiple_of(PAGE)
+            + WAITS;
 
         let percent = ram / 100 * u64::from(rings.max_ram_percent);
         let (cap, key) = if percent < rings.max_total.bytes() {
@@ -121,7 +135,7 @@ impl Sizing {
             ring(record.has_any(Lane::Syscall), rings.syscall),
             ring(record.has_any(Lane::Sched), rings.sched),
             rings.task,
-            ring(record.has_any(Lane::Trace) || config.sampling.hz > 0, rings.trace),
+            ring(config.uses_trace_lane(), rings.trace),
         ];
         let [a, b, c, d] = asked.map(|ring| (ring.bytes() / PAGE).max(2));
         let asked = [a, b, c, d, rings.quiet.bytes() / PAGE];

@@ -36,6 +36,8 @@ pub struct Snapshots {
     pub dedup_window: Span,
     /// Most that triggers take in an hour; as many again may be asked for.
     pub per_hour: u32,
+    /// Whether `flightctl why` is asked for the cause.
+    pub why: bool,
     /// Program, and its arguments, that is run when one was taken; none: nothing is.
     pub hook: Vec<String>,
     /// How long that may run.
@@ -54,6 +56,7 @@ impl Default for Snapshots {
             max_age: Span::seconds(2_630_016),
             dedup_window: Span::seconds(600),
             per_hour: 20,
+            why: true,
             hook: Vec::new(),
             hook_timeout: Span::seconds(30),
         }

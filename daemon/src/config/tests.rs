@@ -35,6 +35,10 @@ fn to_toml_reads_back() {
     config.store.file_age = "1h 30m 5s".parse().unwrap();
     config.store.max_age = "7days".parse().unwrap();
     config.access.group = "a \"b\"\n".into();
+    config.trace = vec![
+        Trace { event: "a:b".into(), when: Some("x == 'y'".into()), stack: true },
+        Trace { event: "a:c".into(), when: None, stack: false },
+    ];
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
 }
 
@@ -62,7 +66,11 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
             "[zzzzzzzzz]\n",
             "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, \
              interrupts, kernel, locks, record, rings, sampling, snapshots, stacks, store, threads, \
-             triggers",
+             trace, triggers",
+        ),
+        (
+            "[[trace]]\nevent = \"a:b\"\n[[trace]]\nwhen = \"x == 1\"\nstak = true\n",
+            "f.toml:5: unknown key `trace.stak`; did you mean `trace.stack`?",
         ),
         (
             "record.sched.x = 1\n",
@@ -84,6 +92,20 @@ fn wrong_values_name_line_key_and_what_to_do() {
             "f.toml:3: rings.syscall: 0B is too small: a ring takes at least 8KiB; to leave",
         ),
         ("[rings]\nsched = \"4KiB\"", "f.toml:2: rings.sched: 4KiB is too small"),
+        (
+            "[[trace]]\nevent = \"a:b\"\n[[trace]]\nevent = \"switch\"",
+            "f.toml:4: trace[2].event: \"switch\" is not a tracepoint: write SUBSYSTEM:NAME",
+        ),
+        (
+            "[[trace]]\nevent = \"a:b\"\nwhen = \"x = 1\"",
+            "f.toml:3: trace[1].when: behind `x` one of ==, !=",
+        ),
+        (
+            "[[trace]]\nevent = \"a:b\"\n[[trace]]\nstack = true\nevent = \"a:b\"",
+            "f.toml:5: trace[2].event: a:b has a table already",
+        ),
+        ("[[trace]]\nstack = true", "f.toml:1: trace[1]: it has no `event`: write SUBSYSTEM:NAME"),
+        ("[[trace]]\nevent = 5", "f.toml:2: trace[1].event: invalid type: integer `5`"),
         (
             "[rings]\ntask = \"25GiB\"",
             "f.toml:2: rings.task: 25GiB is more than this machine's memory of 24GiB",
@@ -139,7 +161,8 @@ fn wrong_values_name_line_key_and_what_to_do() {
         (
             "[budget]\ndegrade_order = [\"strings\"]",
             "f.toml:2: budget.degrade_order: unknown variant `strings`, expected one of \
-             `no_strings`, `untimed_exits`, `fewer_arguments`, `sampling`, `quiet_only`",
+             `no_strings`, `untimed_exits`, `fewer_arguments`, `sampling`, `quiet_only`, \
+             `no_stacks`",
         ),
         (
             "[budget]\ndegrade_order = [\"sampling\", \"sampling\"]",
@@ -179,13 +202,18 @@ fn wrong_values_name_line_key_and_what_to_do() {
             "[rings]\ntrace = \"4KiB\"",
             "f.toml:2: rings.trace: 4KiB is too small: a ring takes at least 8KiB; to leave these \
              events out, set disk = false, memory = false, interrupts = false, locks = false, \
-             network = false, throttling = false in [record], and hz = 0 in [sampling]",
+             network = false, throttling = false, \
+             io_uring = false in [record], and hz = 0 in [sampling]",
         ),
         (
             "[store]\nmax_age = \"1m\"",
             "f.toml:2: store.max_age: 1m is less than one file's age of 1h",
         ),
         ("[store]\nlevel = 22", "f.toml:2: store.level: 22 is not within -7 to 19"),
+        (
+            "[triggers.errors]\nlearn = \"1s\"",
+            "f.toml:2: triggers.errors.learn: 1s is not within 10s to 1h",
+        ),
         (
             "[store]\nflush_interval = \"1ms\"",
             "f.toml:2: store.flush_interval: 1ms is not within 50ms to 10m",
@@ -317,7 +345,7 @@ fn the_defaults_on_2_64_and_256_cpus_as_documented() {
         assert!(shipped.contains(&line), "config/flightd.toml should say:\n{line}");
         assert!(s.total <= 512 << 20);
         assert_eq!(s.shrunk, cpus > 2);
-        assert_eq!((s.slot_pages, s.meta_pages), (2115, 128));
+        assert_eq!((s.slot_pages, s.meta_pages), (2115, 192));
     }
 }
 
@@ -357,12 +385,12 @@ fn a_cap_without_room_is_an_error_that_names_the_key() {
     config.rings.max_total = Size::mib(20);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
     assert!(
-        error.contains("256 CPUs") && error.contains("94MiB") && error.contains("raise max_total"),
+        error.contains("256 CPUs") && error.contains("103MiB") && error.contains("raise max_total"),
         "{error}"
     );
     config.rings.quiet = Size::new(0);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
-    assert!(error.contains("78MiB"), "{error}");
+    assert!(error.contains("87MiB"), "{error}");
     let error = Sizing::compute(&Config::default(), 2, 2, GIB / 10).unwrap_err().to_string();
     assert!(error.contains("max_ram_percent"), "{error}");
 }

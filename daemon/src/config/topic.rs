@@ -2,8 +2,8 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::state::{
-    ENABLE_DISK, ENABLE_INTERRUPTS, ENABLE_LOCKS, ENABLE_MEMORY, ENABLE_NETWORK, ENABLE_SCHED,
-    ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK, ENABLE_THROTTLING,
+    ENABLE_DISK, ENABLE_INTERRUPTS, ENABLE_IO_URING, ENABLE_LOCKS, ENABLE_MEMORY, ENABLE_NETWORK,
+    ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK, ENABLE_THROTTLING,
 };
 
 use super::Record;
@@ -34,11 +34,13 @@ pub enum Topic {
     Network,
     /// Control groups whose CPU time is used up.
     Throttling,
+    /// Operations of io_uring.
+    IoUring,
 }
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Syscalls,
         Self::Sched,
         Self::Tasks,
@@ -49,6 +51,7 @@ impl Topic {
         Self::Locks,
         Self::Network,
         Self::Throttling,
+        Self::IoUring,
     ];
 
     /// Its key in `[record]`.
@@ -64,6 +67,7 @@ impl Topic {
             Self::Locks => "locks",
             Self::Network => "network",
             Self::Throttling => "throttling",
+            Self::IoUring => "io_uring",
         }
     }
 
@@ -78,7 +82,8 @@ impl Topic {
             | Self::Interrupts
             | Self::Locks
             | Self::Network
-            | Self::Throttling => Lane::Trace,
+            | Self::Throttling
+            | Self::IoUring => Lane::Trace,
         }
     }
 
@@ -95,6 +100,7 @@ impl Topic {
             Self::Locks => ENABLE_LOCKS,
             Self::Network => ENABLE_NETWORK,
             Self::Throttling => ENABLE_THROTTLING,
+            Self::IoUring => ENABLE_IO_URING,
         }
     }
 
@@ -118,6 +124,7 @@ impl Record {
             Topic::Locks => self.locks,
             Topic::Network => self.network,
             Topic::Throttling => self.throttling,
+            Topic::IoUring => self.io_uring,
         }
     }
 

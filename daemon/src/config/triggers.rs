@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Share, Span};
 
+/// How long a usual rate may take to be learned.
+const LEARN: (Duration, Duration) = (Duration::from_secs(10), Duration::from_hours(1));
 /// How often it may be looked.
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// Most rules of one trigger: each slow call is held against all of them.
@@ -108,6 +110,8 @@ pub struct Errors {
     pub min_rate: u32,
     /// How many times its usual rate.
     pub factor: u32,
+    /// How long a control group is watched before its usual rate counts as known.
+    pub learn: Span,
     /// Errors that do not count, by name.
     pub ignore: Vec<String>,
 }
@@ -226,6 +230,7 @@ impl Default for Errors {
             enabled: true,
             min_rate: 200,
             factor: 20,
+            learn: Span::seconds(60),
             ignore: ignore.map(str::to_owned).to_vec(),
         }
     }
@@ -292,6 +297,15 @@ impl Errors {
             return Err((
                 "triggers.errors.min_rate",
                 "0 would fire at the first failure: give at least 1".into(),
+            ));
+        }
+        let (least, most) = LEARN;
+        if !(least..=most).contains(&self.learn.duration()) {
+            let (least, most) =
+                (humantime::format_duration(least), humantime::format_duration(most));
+            return Err((
+                "triggers.errors.learn",
+                format!("{} is not within {least} to {most}", self.learn),
             ));
         }
         match self.ignore.iter().find(|name| errno(name).is_none()) {

@@ -5,15 +5,17 @@ use std::io;
 use std::sync::Arc;
 
 use flightrec_format::control::{
-    self, FrameError, MARK_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response, STACKS_MAX,
+    self, FrameError, MARK_MAX, Position, ProbeStatus, REQUEST_MAX, RESPONSE_MAX, Request,
+    Response, STACKS_MAX,
 };
 use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 use tracing::{debug, error, info};
 
+use super::descriptors::Received;
 use super::{Allowance, Backend, Batches, Limits, Peer};
 
 /// Why a connection ends before its client closes it.
@@ -39,6 +41,8 @@ pub(super) struct Connection {
     peer: Peer,
     backend: Arc<dyn Backend>,
     limits: Limits,
+    /// Descriptors that came with the request.
+    descriptors: Received,
 }
 
 impl Connection {
@@ -48,7 +52,8 @@ impl Connection {
         backend: Arc<dyn Backend>,
         limits: Limits,
     ) -> Self {
-        Self { stream, peer, backend, limits }
+        let descriptors = Received::new(peer.may_probe());
+        Self { stream, peer, backend, limits, descriptors }
     }
 
     /// Answers until the client is through, or misbehaves.
@@ -66,7 +71,10 @@ impl Connection {
                     return;
                 }
             };
-            if let Err(e) = self.answer(request).await {
+            let answered = self.answer(request).await;
+            // Those that the request had no use for.
+            drop(self.descriptors.take());
+            if let Err(e) = answered {
                 debug!("process {} of user {} left: {e}", self.peer.pid, self.peer.uid);
                 return;
             }
@@ -76,7 +84,7 @@ impl Connection {
     /// The next request; `None` when the client has closed its side between two.
     async fn request(&mut self) -> Result<Option<Request>, End> {
         let mut prefix = [0; 4];
-        let first = timeout(self.limits.idle, self.stream.read(&mut prefix))
+        let first = timeout(self.limits.idle, self.descriptors.read(&mut self.stream, &mut prefix))
             .await
             .map_err(|_| End::Idle)??;
         if first == 0 {
@@ -89,12 +97,12 @@ impl Connection {
     /// What is left of a request, of whose first four bytes `have` are there.
     async fn rest(&mut self, mut prefix: [u8; 4], have: usize) -> Result<Request, End> {
         let missing = prefix.get_mut(have..).unwrap_or_default();
-        let read = fill(&mut self.stream, missing).await?;
+        let read = self.descriptors.fill(&mut self.stream, missing).await?;
         if have + read < prefix.len() {
             return Err(End::Cut(have + read));
         }
         let mut frame = vec![0; control::length(prefix, REQUEST_MAX)?];
-        let read = fill(&mut self.stream, &mut frame).await?;
+        let read = self.descriptors.fill(&mut self.stream, &mut frame).await?;
         if read < frame.len() {
             return Err(End::Cut(prefix.len() + read));
         }
@@ -157,6 +165,37 @@ impl Connection {
                 self.send(&response).await
             }
             Request::Stacks => self.stacks().await,
+            Request::AddProbe(_) | Request::RemoveProbes(_) if !self.peer.may_probe() => {
+                info!("process {} of user {} may not probe", self.peer.pid, self.peer.uid);
+                let reason = "only root may probe functions: run flightctl as root".to_owned();
+                self.send(&Response::Error(reason)).await
+            }
+            Request::AddProbe(new) => {
+                let events = self.descriptors.take();
+                let add = move |b: &dyn Backend| {
+                    let added = b.add_probe(&new, events).map(|probe| vec![probe]);
+                    told(b, added)
+                };
+                let response = self.ask(add).await;
+                self.send(&response).await
+            }
+            Request::RemoveProbes(choice) => {
+                let remove = move |b: &dyn Backend| told(b, b.remove_probes(&choice));
+                let response = self.ask(remove).await;
+                self.send(&response).await
+            }
+            Request::Probes => {
+                let response = self.ask(|b| told(b, Ok(b.probes()))).await;
+                self.send(&response).await
+            }
+            Request::FunctionCalls => {
+                let ask = |b: &dyn Backend| {
+                    let (calls, now) = b.function_calls();
+                    Response::FunctionCalls(calls, now)
+                };
+                let response = self.ask(ask).await;
+                self.send(&response).await
+            }
             Request::Since { after, .. } if names_a_ring_twice(&after) => {
                 let reason = "a ring is named twice in the request: name each once".to_owned();
                 self.send(&Response::Error(reason)).await
@@ -276,22 +315,18 @@ impl Connection {
     }
 }
 
+/// Probes as they are answered.
+fn told(backend: &dyn Backend, probes: Result<Vec<ProbeStatus>, String>) -> Response {
+    match probes {
+        Ok(probes) => Response::Probes(probes, backend.takes_files()),
+        Err(reason) => Response::Error(reason),
+    }
+}
+
 /// Whether a request would have a ring copied more than once.
 fn names_a_ring_twice(after: &[Position]) -> bool {
     let mut seen = HashSet::new();
     !after.iter().all(|position| seen.insert((position.lane, position.cpu)))
-}
-
-/// Reads until `buf` is full, or the other side has no more; how much.
-async fn fill(stream: &mut UnixStream, buf: &mut [u8]) -> io::Result<usize> {
-    let mut at = 0;
-    while let Some(rest) = buf.get_mut(at..).filter(|rest| !rest.is_empty()) {
-        match stream.read(rest).await? {
-            0 => break,
-            n => at += n,
-        }
-    }
-    Ok(at)
 }
 
 /// A response as a frame. One that exceeds the protocol's limit becomes an error of its own.

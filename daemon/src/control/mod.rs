@@ -14,6 +14,7 @@
 
 mod access;
 mod connection;
+mod descriptors;
 mod lock;
 mod meter;
 mod server;
@@ -21,9 +22,13 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use flightrec_format::control::{Account, Position, Status, ThreadStack, Totals};
+use flightrec_format::control::{
+    Account, FunctionCalls, NewProbe, Position, ProbeChoice, ProbeStatus, Status, ThreadStack,
+    Totals,
+};
 
 pub use access::{Access, Peer};
 pub use lock::{DirLock, LockError, lock, lock_all};
@@ -60,6 +65,17 @@ pub trait Backend: Send + Sync {
     fn set_budget(&self, total: Option<u32>, per_cpu: Option<u32>) -> Result<(), String>;
     /// Where blocked threads wait at this moment; the error is for the user.
     fn stacks(&self) -> Result<Vec<ThreadStack>, String>;
+    /// Probes functions for a time, with the file or the perf events of their points; the error is
+    /// for the user.
+    fn add_probe(&self, new: &NewProbe, events: Vec<OwnedFd>) -> Result<ProbeStatus, String>;
+    /// What is probed.
+    fn probes(&self) -> Vec<ProbeStatus>;
+    /// Whether many points of a file can be probed at once, with its descriptor.
+    fn takes_files(&self) -> bool;
+    /// Ends probes; those that were. The error is for the user.
+    fn remove_probes(&self, choice: &ProbeChoice) -> Result<Vec<ProbeStatus>, String>;
+    /// How often functions that are probed, or were, were called; and the present time.
+    fn function_calls(&self) -> (Vec<FunctionCalls>, u64);
     /// Takes a snapshot that reaches `last` ns back (0: as usual), for user `uid`; its id. The
     /// error is for the user.
     fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String>;

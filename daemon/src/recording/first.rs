@@ -29,6 +29,10 @@ const STACK_COST: u64 = 2000;
 /// What a sample's frames are assumed to cost until some were taken, ns.
 const SAMPLE_COST: u64 = 15_000;
 
+/// What the program on a configured tracepoint is assumed to take until some events were measured,
+/// ns.
+const TRACE_COST: u64 = 300;
+
 /// Gives each CPU its state: its rings, none of which has a page yet, and what is recorded.
 pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
     let enabled = plan.enabled;
@@ -59,8 +63,10 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             frames: 0,
             stack_cost: STACK_COST,
             stack_time: 0,
+            looked: 0,
             sample_frames: [0; 2],
             sample_cost: SAMPLE_COST,
+            trace_cost: TRACE_COST,
             long_interrupt: u64::MAX,
             long_lock: u64::MAX,
             hardirq_since: 0,

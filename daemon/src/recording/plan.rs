@@ -7,6 +7,7 @@ use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::state::{
     ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SAMPLES, ENABLE_STRINGS,
+    ENABLE_STRUCTURES, ENABLE_TRACEPOINTS,
 };
 use flightrec_format::live::sys::Cast;
 use flightrec_format::meta::{Lacking, Lanes, Meta, SwitchedOff, TaiOffset};
@@ -54,6 +55,7 @@ pub(super) struct Plan {
     switched_off: Vec<SwitchedOff>,
     /// Those of them that this kernel has.
     pub(super) choice: Choice,
+    uses_trace_lane: bool,
     pub(super) strings: bool,
     pub(super) enabled: u32,
     pub(super) record: Record,
@@ -89,7 +91,8 @@ impl Plan {
         let btf = Btf::read(&config.kernel.btf)?;
         let offsets = load::examine(&btf, &release)?;
         let cast = load::cast(&btf);
-        let tracepoints = Tracepoints::find(&config.kernel.tracefs, rows, runtime_dir)?;
+        let tracepoints =
+            Tracepoints::find(&config.kernel.tracefs, rows, &config.trace, runtime_dir)?;
         let tables = tracepoints.tables();
         let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));
         let form = match config.kernel.syscall_programs {
@@ -124,6 +127,7 @@ impl Plan {
             rows,
             switched_off,
             choice,
+            uses_trace_lane: config.uses_trace_lane(),
             strings: record.strings,
             enabled: switches(record),
             record: record.clone(),
@@ -168,8 +172,8 @@ impl Plan {
             lanes: Lanes::new(
                 self.sizing.ring_bytes(),
                 Lane::RINGS.map(|lane| {
-                    let samples = lane == Lane::Trace && self.wanted.samples;
-                    !(self.record.has_any(lane) || samples)
+                    let others = lane == Lane::Trace && self.uses_trace_lane;
+                    !(self.record.has_any(lane) || others)
                 }),
             ),
             quiet_bytes: u64::from(self.sizing.quiet_pages)
@@ -191,9 +195,11 @@ pub(super) fn switches(record: &Record) -> u32 {
     let exec_args = if record.strings { record.exec_args } else { ExecArgs::None };
     let topics = Topic::ALL.map(|topic| (record.has(topic), topic.bit()));
     let others = [
-        // Its clocks are what is switched.
+        // Its clocks are what is switched, and the links of these.
         (true, ENABLE_SAMPLES),
+        (true, ENABLE_TRACEPOINTS),
         (record.strings, ENABLE_STRINGS),
+        (record.structures, ENABLE_STRUCTURES),
         (exec_args != ExecArgs::None, ENABLE_EXEC_FILE),
         (exec_args == ExecArgs::All, ENABLE_EXEC_ARGS),
         (!record.mask.is_empty(), ENABLE_EXEC_MASK),

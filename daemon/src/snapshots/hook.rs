@@ -45,8 +45,8 @@ pub enum HookError {
     },
 }
 
-/// Runs it to its end: with the snapshot's file, id, cause, subject and reason in its environment,
-/// and nothing to read.
+/// Runs it to its end: with the snapshot's file, id, cause, subject and reason, and what was slow and
+/// why, in its environment, and nothing to read.
 pub fn run(
     command: &[String],
     limit: Duration,
@@ -63,6 +63,10 @@ pub fn run(
         .env("FLIGHTREC_CAUSE", clean(&about.cause))
         .env("FLIGHTREC_SUBJECT", clean(&about.subject))
         .env("FLIGHTREC_REASON", clean(&about.reason))
+        .env(
+            "FLIGHTREC_WHY",
+            super::clean(about.summary.why.as_ref().map_or("", |why| &*why.sentence)),
+        )
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         // A group of its own, so that what it begins ends with it.
@@ -82,8 +86,9 @@ fn clean(text: &str) -> String {
     text.replace('\0', " ")
 }
 
-/// Waits for its end; `None`: it was killed.
-fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+/// Waits for the end of a process that leads a group of its own; `None`: it took too long, and the
+/// group was killed.
+pub(super) fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let until = Instant::now() + limit;
     loop {
         if let Some(status) = child.try_wait()? {

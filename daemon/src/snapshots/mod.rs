@@ -7,7 +7,8 @@
 //!   of it: out of the recorder's own files, whose blocks are copied as they are ([`from_files`]),
 //!   or, where those do not hold it, out of the rings ([`from_rings`]). So it needs a few MiB of
 //!   memory, whatever the window holds.
-//! - The file is read once more for the first answer ([`summary`]), within [`summary::PAGES_MOST`].
+//! - The file is read once more for the first answer ([`summary`]), within [`summary::PAGES_MOST`],
+//!   and once more by `flightctl why`, for its cause (`why`).
 //! - What is kept is bounded in number, size and age ([`room`]); the recorder's other files have
 //!   limits of their own, and neither deletes what is the other's.
 
@@ -22,6 +23,7 @@ pub mod room;
 mod saver;
 pub mod summary;
 pub mod tally;
+mod why;
 
 use std::io;
 use std::path::Path;

@@ -13,7 +13,7 @@ use flightrec_format::control::{LastSnapshot, StoreState};
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::meta::Meta;
 use flightrec_store::disk::{Disk, Handle, SystemDisk};
-use flightrec_store::snapshot::{About, Origin, Summary};
+use flightrec_store::snapshot::{About, Origin, Summary, Why};
 use flightrec_store::snapshots::{self, Entry, Repeats};
 use flightrec_store::{FileHeader, FileWriter};
 use tracing::{debug, info, warn};
@@ -21,7 +21,9 @@ use tracing::{debug, info, warn};
 use super::gate::Gate;
 use super::refusals::Refused;
 use super::tally::Tally;
-use super::{Alarm, REQUEST, SnapshotPlace, from_files, from_rings, hook, lock, room, summary};
+use super::{
+    Alarm, REQUEST, SnapshotPlace, clean, from_files, from_rings, hook, lock, room, summary, why,
+};
 use crate::clock;
 use crate::config;
 use crate::drain::Monitor;
@@ -79,6 +81,8 @@ pub(super) struct Saver {
     gate: Arc<Mutex<Gate>>,
     tally: Arc<Tally>,
     pending: Vec<Order>,
+    /// flightd ends: there is no time left to look for causes.
+    ends: bool,
 }
 
 impl Saver {
@@ -101,6 +105,7 @@ impl Saver {
             gate,
             tally,
             pending: Vec::new(),
+            ends: false,
         }
     }
 
@@ -132,6 +137,7 @@ impl Saver {
 
     /// Takes what is wanted, as far as the windows have got.
     fn end(&mut self) {
+        self.ends = true;
         let now = clock::mono();
         for mut order in std::mem::take(&mut self.pending) {
             order.until = order.until.min(now);
@@ -154,9 +160,14 @@ impl Saver {
                     status.last = Some(last);
                 });
                 self.tally.held(&self.held());
+                let why = about.summary.why.as_ref();
+                let (sentence, culprit) =
+                    (why.map(|of| clean(&of.sentence)), why.and_then(culprit));
+                let answer = sentence.as_ref().map(|of| format!("; why: {of}")).unwrap_or_default();
                 info!(
                     MESSAGE_ID, SNAPSHOT = %path.display(), CAUSE = cause, SUBJECT = subject,
-                    "snapshot {id}: {reason}"
+                    WHY = sentence, CULPRIT = culprit,
+                    "snapshot {id}: {reason}{answer}"
                 );
                 self.hook(id, path, about);
             }
@@ -281,10 +292,19 @@ impl Saver {
             ));
         }
         file.snapshot(&about)?;
-        let out = file.finish()?;
-        out.handle.syncer()?.sync()?;
+        // It is complete and safe without its index, and before its cause is looked for.
+        file.out().handle.syncer()?.sync()?;
         std::fs::rename(&making.0, &path)?;
         self.disk.dir_syncer(&self.dir)?.sync()?;
+        if self.config.why && !self.ends {
+            match why::ask(&path) {
+                Ok(why) => about.summary.why = Some(why),
+                Err(e) => about.summary.notes.push(format!("no cause was found: {e}")),
+            }
+        }
+        if let Err(e) = finish(file, &about) {
+            warn!("snapshot {id} is complete, but has no index, and no answer why: {e}");
+        }
         Ok((id, path, about))
     }
 
@@ -436,12 +456,30 @@ impl Saver {
     }
 }
 
+/// Writes the description again, of which the last one counts, and the index.
+fn finish(mut file: FileWriter<Limited>, about: &About) -> io::Result<()> {
+    if about.summary.why.is_some() || !about.summary.notes.is_empty() {
+        file.snapshot(about)?;
+    }
+    file.finish()?.handle.syncer()?.sync()
+}
+
 fn delete(held: &[Entry], which: &[usize]) -> io::Result<()> {
     for entry in which.iter().filter_map(|i| held.get(*i)) {
         snapshots::remove(entry)?;
         info!("snapshot {} was deleted, for the limits of [snapshots]", entry.id);
     }
     Ok(())
+}
+
+/// The cause in a few words: `backup (4699)`, or `disk vda` where it is no thread.
+fn culprit(why: &Why) -> Option<String> {
+    let culprit = why.culprits.first()?;
+    Some(match (&culprit.thread, &culprit.object) {
+        (Some(of), _) => clean(&format!("{} ({})", of.name, of.tid)),
+        (None, Some(object)) => clean(object),
+        (None, None) => clean(&culprit.mechanism),
+    })
 }
 
 /// A file in the making; removed unless it got its name.

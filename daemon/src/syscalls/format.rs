@@ -14,7 +14,7 @@ const FIRST: usize = 16;
 const WORD: usize = 8;
 
 /// Reads a small file whole.
-pub(super) fn read_bounded(path: &Path) -> io::Result<String> {
+pub(crate) fn read_bounded(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(FILE_MAX).read_to_string(&mut text)?;
     Ok(text)

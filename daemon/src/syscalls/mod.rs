@@ -2,11 +2,12 @@
 //! them from the kernel's sources, arguments as the running kernel publishes them in tracefs.
 //!
 //! The kernel publishes an event by the name of the function that serves a call, and only for its
-//! own (64-bit) table. `names` says which event a call has; [`format`] reads it; `table` makes
-//! the numbers that are frozen into the probes.
+//! own (64-bit) table. `names` says which event a call has; [`format`] reads it; `table` and
+//! `pointees` make the numbers that are frozen into the probes.
 
 mod format;
 mod names;
+mod pointees;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,8 @@ use syscalls::{x86, x86_64};
 use thiserror::Error;
 use tracing::warn;
 
+pub(crate) use format::read_bounded;
+pub use pointees::pointee_table;
 pub use table::{call_table, string_arguments};
 
 /// Tracefs can't be read.
@@ -117,7 +120,7 @@ fn numbers() -> impl Iterator<Item = u16> {
 /// The id by which a tracepoint is attached to.
 pub fn tracepoint_id(tracefs: &Path, subsystem: &str, event: &str) -> Result<u32, TracefsError> {
     let path = events_dir(tracefs)?.join(subsystem).join(event).join("id");
-    let text = match format::read_bounded(&path) {
+    let text = match read_bounded(&path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Err(TracefsError::NoEvent {
                 tracefs: tracefs.into(),
@@ -134,7 +137,7 @@ pub fn tracepoint_id(tracefs: &Path, subsystem: &str, event: &str) -> Result<u32
 }
 
 /// `TRACEFS/events`, if it is there to be read.
-fn events_dir(tracefs: &Path) -> Result<PathBuf, TracefsError> {
+pub(crate) fn events_dir(tracefs: &Path) -> Result<PathBuf, TracefsError> {
     let dir = tracefs.join("events");
     match dir.read_dir() {
         Ok(_) => Ok(dir),
@@ -160,7 +163,7 @@ fn read_events(tracefs: &Path) -> Result<Option<HashMap<String, Vec<Argument>>>,
         let name = entry.file_name();
         let Some(name) = name.to_str().and_then(|n| n.strip_prefix("sys_enter_")) else { continue };
         let path = entry.path().join("format");
-        let text = format::read_bounded(&path).map_err(|e| failed(&path, e))?;
+        let text = read_bounded(&path).map_err(|e| failed(&path, e))?;
         if let Some(args) = format::arguments(&text) {
             events.insert(name.to_owned(), args);
         } else {

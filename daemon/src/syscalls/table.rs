@@ -1,7 +1,9 @@
 //! What the probes need to know of each call, as numbers.
 
-use flightrec_format::abi::probe::{CALLS, CallTable, call_entry};
+use flightrec_format::abi::probe::{CALLS, CallTable, HAS_POINTEES, call_entry};
 use flightrec_format::meta::{Argument, Syscall};
+
+use super::pointees::has_pointees;
 
 /// Calls whose success replaces the saved registers: at their exit, no arguments are left.
 const ARGS_LOST: &[&str] = &["execve", "execveat", "rt_sigreturn", "sigreturn"];
@@ -18,14 +20,17 @@ const NOT_CONST: &[(&str, &str)] = &[
 ];
 
 /// The table that is frozen into the probes. A number that is not in `calls`, or whose arguments
-/// are not published, takes six arguments and no strings.
-pub fn call_table(calls: &[Syscall]) -> CallTable {
+/// are not published, takes six arguments and no strings. `compat`: these are 32-bit calls.
+pub fn call_table(calls: &[Syscall], compat: bool) -> CallTable {
     let mut table = [call_entry(6, false, 0); CALLS];
     for call in calls {
         if let Some(entry) = table.get_mut(usize::from(call.nr)) {
             let nargs = call.args.as_ref().map_or(6, |args| args.len().min(6)) as u32;
             *entry =
                 call_entry(nargs, ARGS_LOST.contains(&call.name.as_str()), string_arguments(call));
+            if has_pointees(&call.name, compat) {
+                *entry |= HAS_POINTEES;
+            }
         }
     }
     table

@@ -1,8 +1,8 @@
 //! Calls of a control group fail far more often than is usual there.
 //!
-//! The rate is taken over `WINDOW` looks, about ten seconds; what is usual is its mean, weighed
-//! by `MEMORY` looks. A group that has not been watched for `LEARNED` looks has no usual rate
-//! yet, and is no alarm.
+//! The rate is taken over ten seconds (`WINDOW_NS`); what is usual is its mean over the last minutes
+//! (`MEMORY_NS`). A group that has not been watched for as long as the configuration's `learn` has
+//! no usual rate yet, and causes no snapshot.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,7 +18,6 @@ const GROUPS_MOST: usize = 4096;
 const THREADS_MOST: usize = 1 << 15;
 /// Of a second: what the rates are reckoned in.
 const WINDOW_NS: u64 = 10_000_000_000;
-const LEARNED_NS: u64 = 60_000_000_000;
 const MEMORY_NS: f64 = 300e9;
 
 /// How many failed since the last look, and of those by error and thread.
@@ -54,6 +53,8 @@ pub struct Burst {
 pub struct Errors {
     least: f64,
     times: f64,
+    /// After this time the usual rate of a group is known, ns.
+    learn: u64,
     ignore: Vec<i32>,
     failures: Failures,
     new: HashMap<(u32, i32), u64>,
@@ -66,7 +67,8 @@ impl Errors {
         let ignore = config.ignore.iter().filter_map(|name| config::errno(name)).collect();
         let (least, times) = (f64::from(config.min_rate), f64::from(config.factor));
         let failures = Failures::new(meta);
-        Self { least, times, ignore, failures, new: HashMap::new(), groups: HashMap::new() }
+        let learn = u64::try_from(config.learn.duration().as_nanos()).unwrap_or(u64::MAX);
+        Self { least, times, learn, ignore, failures, new: HashMap::new(), groups: HashMap::new() }
     }
 
     /// The error with which a call failed, if it counts.
@@ -102,7 +104,10 @@ impl Errors {
         let mut bursts = Vec::new();
         for (id, group) in &mut self.groups {
             let (count, of) = new.remove(id).unwrap_or_default();
-            if let Some((rate, usual)) = group.look(now, count, self.least, self.times) {
+            group.add(now, count);
+            let is_known = now.saturating_sub(group.first) >= self.learn;
+            let limits = is_known.then_some((self.least, self.times));
+            if let Some((rate, usual)) = group.look(now, limits) {
                 let worst = of
                     .into_iter()
                     .max_by_key(|(which, count)| (*count, *which))
@@ -112,24 +117,28 @@ impl Errors {
         }
         // Of one in which nothing fails any more nothing has to be known.
         self.groups
-            .retain(|_, group| group.usual > 1e-3 || now.saturating_sub(group.first) < LEARNED_NS);
+            .retain(|_, group| group.usual > 1e-3 || now.saturating_sub(group.first) < self.learn);
         bursts
     }
 }
 
 impl Group {
-    /// The rate and what is usual, where it has come to exceed that.
-    fn look(&mut self, now: u64, count: u64, least: f64, times: f64) -> Option<(f64, f64)> {
+    /// Failures since the last look.
+    fn add(&mut self, now: u64, count: u64) {
         self.counts.push_back((now, count));
         while self.counts.front().is_some_and(|(then, _)| now.saturating_sub(*then) >= WINDOW_NS) {
             self.counts.pop_front();
         }
+    }
+
+    /// The rate and what is usual, where it has come to exceed that: by `limits`, the least rate and
+    /// how many times the usual one; `None` while what is usual is learned.
+    fn look(&mut self, now: u64, limits: Option<(f64, f64)>) -> Option<(f64, f64)> {
         let rate = self.counts.iter().map(|(_, count)| *count as f64).sum::<f64>()
             / (WINDOW_NS as f64 / 1e9);
         let usual = self.usual;
-        let learned = now.saturating_sub(self.first) >= LEARNED_NS;
         let was = self.above;
-        self.above = learned && rate >= least && rate >= usual * times;
+        self.above = limits.is_some_and(|(least, times)| rate >= least && rate >= usual * times);
         // While it is learned everything before weighs alike; later the last minutes do.
         let time = now.saturating_sub(self.last) as f64;
         let memory = MEMORY_NS.min(now.saturating_sub(self.first) as f64).max(1.0);

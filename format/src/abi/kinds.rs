@@ -12,10 +12,15 @@
 
 use core::mem::{offset_of, size_of};
 
+use super::field::FieldType;
+pub use super::field::{Field, Names, Type, Unit, Value};
 use super::ip::Ip;
-use super::net::{PROTOCOLS, TCP_STATES};
 use super::page::{Lane, RING_LANES};
 use super::record::Comm;
+use super::value_names::{
+    BLOCK_ERRORS, BLOCK_FLAGS, BLOCK_OPS, COMPACTION_RESULTS, CONTEXTS, IO_FLAGS, IO_OPS,
+    LOCK_FLAGS, PROTOCOLS, TCP_STATES,
+};
 
 /// Kinds that a lane can have: the low nibble of a kind's number is its index.
 pub const KINDS_MAX: usize = 16;
@@ -27,208 +32,6 @@ pub enum Form {
     Plain,
     /// Its decoding, text and JSON are its own.
     Own,
-}
-
-/// The type of a field in a record's body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
-    /// Unsigned, 4 bytes.
-    U32,
-    /// Unsigned, 8 bytes.
-    U64,
-    /// Signed, 4 bytes.
-    I32,
-    /// Signed, 8 bytes.
-    I64,
-    /// A thread's name, 16 bytes, NUL padded.
-    Name,
-    /// An address of IPv4 or IPv6, 16 bytes ([`Ip`]).
-    Ip,
-}
-
-impl Type {
-    /// Its name in FORMAT.md.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Type::U32 => "u32",
-            Type::U64 => "u64",
-            Type::I32 => "i32",
-            Type::I64 => "i64",
-            Type::Name => "name",
-            Type::Ip => "ip",
-        }
-    }
-}
-
-/// What a field's value counts or names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// A number, or a name.
-    Plain,
-    /// A thread's id: the event is one of this thread, too.
-    Thread,
-    /// A process's id: the event is one of this process, too.
-    Process,
-    /// The id of a v2 control group.
-    Cgroup,
-    /// Nanoseconds.
-    Ns,
-    /// Bytes.
-    Bytes,
-    /// A signal's number.
-    Signal,
-    /// A block device, as `dev_t` inside the kernel: its major number in the upper 12 bits, its
-    /// minor one in the lower 20.
-    Device,
-    /// A number that is shown in hexadecimal.
-    Hex,
-    /// `si_code`: why the signal of this event was sent.
-    SignalCode,
-    /// One of the values that have names.
-    OneOf(Names),
-    /// Bits that have names.
-    Flags(Names),
-    /// An address, or one of the values that have names.
-    Address(Names),
-    /// Always 0; not shown.
-    Reserved,
-}
-
-/// Values of a field, and their names. A value without one stays a number.
-pub type Names = &'static [(u64, &'static str)];
-
-/// What is done on a disk: `enum req_op`, include/linux/blk_types.h, as far as Linux 6.1 and 6.18
-/// have the same numbers. (Those of zones differ.)
-pub const BLOCK_OPS: Names = &[
-    (0, "read"),
-    (1, "write"),
-    (2, "flush"),
-    (3, "discard"),
-    (5, "secure_erase"),
-    (9, "write_zeroes"),
-    (34, "drv_in"),
-    (35, "drv_out"),
-];
-
-/// How it is done: `enum req_flag_bits`, include/linux/blk_types.h, as far as Linux 6.1 and 6.18
-/// have the same bits.
-pub const BLOCK_FLAGS: Names = &[
-    (1 << 8, "failfast_dev"),
-    (1 << 9, "failfast_transport"),
-    (1 << 10, "failfast_driver"),
-    (1 << 11, "sync"),
-    (1 << 12, "meta"),
-    (1 << 13, "prio"),
-    (1 << 14, "nomerge"),
-    (1 << 15, "idle"),
-    (1 << 16, "integrity"),
-    (1 << 17, "fua"),
-    (1 << 18, "preflush"),
-    (1 << 19, "rahead"),
-    (1 << 20, "background"),
-    (1 << 21, "nowait"),
-];
-
-/// What went wrong: the numbers of `blk_status_t` (include/linux/blk_types.h), with what the kernel
-/// tells who waits (`blk_errors`, block/blk-core.c), as far as Linux 6.1 and 6.18 have the same.
-pub const BLOCK_ERRORS: Names = &[
-    (0, "none"),
-    (1, "EOPNOTSUPP"),
-    (2, "ETIMEDOUT"),
-    (3, "ENOSPC"),
-    (4, "ENOLINK"),
-    (5, "EREMOTEIO"),
-    (6, "EBADE"),
-    (7, "ENODATA"),
-    (8, "EILSEQ"),
-    (9, "ENOMEM"),
-    (10, "EIO"),
-    (11, "EREMCHG"),
-    (12, "EAGAIN"),
-    (13, "EBUSY"),
-];
-
-/// How a lock is waited for: `LCB_F_…`, include/trace/events/lock.h, Linux 6.1 and 6.18.
-pub const LOCK_FLAGS: Names = &[
-    (1 << 0, "spin"),
-    (1 << 1, "read"),
-    (1 << 2, "write"),
-    (1 << 3, "rt"),
-    (1 << 4, "percpu"),
-    (1 << 5, "mutex"),
-];
-
-/// What came of compaction: `enum compact_result`, include/linux/compaction.h, Linux 6.1 and 6.18.
-pub const COMPACTION_RESULTS: Names = &[
-    (0, "not_suitable_zone"),
-    (1, "skipped"),
-    (2, "deferred"),
-    (3, "no_suitable_page"),
-    (4, "continue"),
-    (5, "complete"),
-    (6, "partial_skipped"),
-    (7, "contended"),
-    (8, "success"),
-];
-
-/// What a CPU did ([`WakeContext`](super::record::WakeContext)).
-pub const CONTEXTS: Names =
-    &[(0, "unknown"), (1, "thread"), (2, "softirq"), (3, "hardirq"), (4, "nmi")];
-
-impl Unit {
-    /// Its name in FORMAT.md; empty for a plain number, and where only its values have names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Unit::Plain | Unit::Hex | Unit::OneOf(_) | Unit::Flags(_) => "",
-            Unit::Thread => "thread id",
-            Unit::Process => "process id",
-            Unit::Cgroup => "control group id",
-            Unit::Ns => "ns",
-            Unit::Bytes => "bytes",
-            Unit::Signal => "signal",
-            Unit::Device => "device",
-            Unit::SignalCode => "si_code",
-            Unit::Address(_) => "address",
-            Unit::Reserved => "0",
-        }
-    }
-
-    /// Names of single values.
-    pub const fn names(self) -> Names {
-        match self {
-            Unit::OneOf(names) | Unit::Flags(names) | Unit::Address(names) => names,
-            _ => &[],
-        }
-    }
-
-    /// Whether text and JSON give the value by a name, so that in JSON it is a string.
-    pub const fn is_named(self) -> bool {
-        matches!(
-            self,
-            Unit::Signal
-                | Unit::SignalCode
-                | Unit::Device
-                | Unit::Hex
-                | Unit::OneOf(_)
-                | Unit::Flags(_)
-                | Unit::Address(_)
-        )
-    }
-}
-
-/// A field of a body of fixed length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its name in the struct, in text and in JSON.
-    pub name: &'static str,
-    /// Its type.
-    pub ty: Type,
-    /// Its unit.
-    pub unit: Unit,
-    /// Byte of the body at which it begins.
-    pub at: usize,
-    /// What it means.
-    pub meaning: &'static str,
 }
 
 /// A row of the table.
@@ -249,89 +52,6 @@ pub struct Row {
     pub fields: &'static [Field],
     /// Bytes of these.
     pub bytes: usize,
-}
-
-/// A value that a field's type holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Of [`Type::U32`] and [`Type::U64`].
-    Unsigned(u64),
-    /// Of [`Type::I32`] and [`Type::I64`].
-    Signed(i64),
-    /// Of [`Type::Name`].
-    Name(Comm),
-    /// Of [`Type::Ip`].
-    Ip(Ip),
-}
-
-/// A Rust type that a field may have.
-trait FieldType: Sized {
-    const TYPE: Type;
-    /// Takes the value at a byte; `None` where it is not all there.
-    fn get(bytes: &[u8], at: usize) -> Option<Self>;
-    /// Puts the value there.
-    fn put(self, bytes: &mut [u8], at: usize);
-}
-
-macro_rules! field_type {
-    ($($type:ty = $name:ident),+) => {$(
-        impl FieldType for $type {
-            const TYPE: Type = Type::$name;
-
-            fn get(bytes: &[u8], at: usize) -> Option<Self> {
-                bytes.get(at..)?.first_chunk().map(|bytes| Self::from_le_bytes(*bytes))
-            }
-
-            fn put(self, bytes: &mut [u8], at: usize) {
-                if let Some(to) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
-                    *to = self.to_le_bytes();
-                }
-            }
-        }
-    )+};
-}
-
-field_type!(u32 = U32, u64 = U64, i32 = I32, i64 = I64);
-
-impl FieldType for Comm {
-    const TYPE: Type = Type::Name;
-
-    fn get(bytes: &[u8], at: usize) -> Option<Self> {
-        bytes.get(at..)?.first_chunk().copied()
-    }
-
-    fn put(self, bytes: &mut [u8], at: usize) {
-        if let Some(to) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
-            *to = self;
-        }
-    }
-}
-
-impl FieldType for Ip {
-    const TYPE: Type = Type::Ip;
-
-    fn get(bytes: &[u8], at: usize) -> Option<Self> {
-        Comm::get(bytes, at).map(Self)
-    }
-
-    fn put(self, bytes: &mut [u8], at: usize) {
-        self.0.put(bytes, at);
-    }
-}
-
-impl Field {
-    /// Its value in a body; `None` where the body is too short.
-    pub fn value(&self, body: &[u8]) -> Option<Value> {
-        let at = self.at;
-        Some(match self.ty {
-            Type::U32 => Value::Unsigned(u64::from(u32::get(body, at)?)),
-            Type::U64 => Value::Unsigned(u64::get(body, at)?),
-            Type::I32 => Value::Signed(i64::from(i32::get(body, at)?)),
-            Type::I64 => Value::Signed(i64::get(body, at)?),
-            Type::Name => Value::Name(Comm::get(body, at)?),
-            Type::Ip => Value::Ip(Ip::get(body, at)?),
-        })
-    }
 }
 
 /// Makes everything that follows from the rows. A row:
@@ -460,6 +180,9 @@ macro_rules! kinds {
     (@unit protocol) => { Unit::OneOf(PROTOCOLS) };
     (@unit tcp_state) => { Unit::OneOf(TCP_STATES) };
     (@unit context) => { Unit::OneOf(CONTEXTS) };
+    (@unit io_op) => { Unit::OneOf(IO_OPS) };
+    (@unit io_flags) => { Unit::Flags(IO_FLAGS) };
+    (@unit ret) => { Unit::Ret };
     (@unit device) => { Unit::Device };
     (@unit hex) => { Unit::Hex };
     (@unit signal) => { Unit::Signal };
@@ -764,6 +487,72 @@ kinds! {
         /// Reserved.
         reserved: u32, reserved;
     }
+    /// An operation is handed to the kernel by a ring of io_uring.
+    IO_SUBMIT IoSubmit = 0x4c "io_submit" own IoSubmit {
+        /// Which ring, by a keyed hash; another one may have it when this one is closed.
+        ring: u32, hex;
+        /// Which of the kernel's operations, by a keyed hash; another one may have it when this one
+        /// is done.
+        operation: u32, hex;
+        /// What the program calls it: `user_data`.
+        user_data: u64, hex;
+        /// What is to be done.
+        op: u32, io_op;
+        /// The descriptor that it is about; with the flag `fixed_file` a place in the ring's own
+        /// table of files. Of one that takes a path: the directory. -1: none.
+        fd: i32;
+        /// How.
+        flags: u32, io_flags;
+        /// Who hands it over: the thread that calls io_uring_enter, or the kernel's thread that
+        /// polls the ring (`IORING_SETUP_SQPOLL`).
+        submitter: u32, one_of [0 "thread", 1 "sq_thread"];
+    }
+    /// An operation of io_uring has a result.
+    IO_COMPLETE IoComplete = 0x4d "io_complete" plain IoComplete {
+        /// As of `io_submit`.
+        ring: u32, hex;
+        /// As of `io_submit`; 0: the kernel does not tell, as of results that an operation has
+        /// before its last one.
+        operation: u32, hex;
+        /// As of `io_submit`.
+        user_data: u64, hex;
+        /// What was done.
+        op: u32, io_op;
+        /// What came of it, as a system call returns it: below 0 an error.
+        result: i32, ret;
+        /// What the program is told beside it (`IORING_CQE_F_...`).
+        flags: u32, flags [
+            0x1 "buffer", 0x2 "more", 0x4 "sock_nonempty", 0x8 "notif", 0x10 "buf_more"
+        ];
+        /// In what it ran: but for `thread`, the event's thread is the one interrupted.
+        context: u32, context;
+    }
+    /// A function that somebody asked for (`flightctl probe add`) is called or returns, or a mark
+    /// in a program is passed.
+    FUNCTION Function = 0x4e "function" plain Function {
+        /// Which, by its number in the recording's metadata.
+        probe: u32;
+        /// What happens to it.
+        point: u32, one_of [0 "entry", 1 "return", 2 "mark"];
+        /// The lower half of the stack pointer, by which a return finds its entry.
+        stack: u32, hex;
+        /// How many of the following there are.
+        arguments: u32;
+        /// The first argument; at the return the value.
+        a0: u64, hex;
+        /// The second argument.
+        a1: u64, hex;
+        /// The third argument.
+        a2: u64, hex;
+        /// The fourth argument.
+        a3: u64, hex;
+        /// The fifth argument.
+        a4: u64, hex;
+        /// The sixth argument.
+        a5: u64, hex;
+    }
+    /// A tracepoint that the configuration names was passed.
+    TRACEPOINT Tracepoint = 0x4f "tracepoint" own
 }
 
 impl Kind {

@@ -2,13 +2,17 @@
 
 pub mod args;
 pub mod counts;
+pub mod field;
 pub mod file;
+pub mod function;
 pub mod ip;
 pub mod kinds;
-pub mod net;
 pub mod page;
+pub mod pointee;
 pub mod probe;
 pub mod record;
 pub mod share;
 pub mod slot;
 pub mod state;
+pub mod trace;
+pub mod value_names;

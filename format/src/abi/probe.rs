@@ -228,6 +228,50 @@ pub struct ThrottleOffsets {
 
 const _: () = assert!(size_of::<ThrottleOffsets>() == 10 * 4);
 
+/// Operations of io_uring of which a program knows where their arguments are: numbers below this.
+pub const RING_OPS: usize = 64;
+
+/// Where a program finds what an operation of io_uring is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct RingOffsets {
+    /// `io_kiocb.ctx`
+    pub ctx: u32,
+    /// `io_kiocb.opcode`
+    pub opcode: u32,
+    /// `io_kiocb.flags`, whose lower bits are those of the `struct io_uring_sqe` (`REQ_F_…`,
+    /// include/linux/io_uring_types.h).
+    pub flags: u32,
+    /// `io_kiocb.cqe.user_data`
+    pub user_data: u32,
+    /// `io_ring_ctx.flags`: `IORING_SETUP_…`
+    pub setup: u32,
+    /// `filename.name`
+    pub name: u32,
+    /// Not 0: the tracepoint of a result has the `struct io_uring_cqe` (seen in Linux 6.18: `ctx,
+    /// req, cqe`); else what is in it (6.1: `ctx, req, user_data, res, cflags, extra1, extra2`).
+    pub has_cqe: u32,
+    /// 0
+    pub reserved: u32,
+    /// By number of operation.
+    pub ops: [OpOffsets; RING_OPS],
+}
+
+/// Where in a `struct io_kiocb` the arguments of an operation are, once they are taken over from
+/// the program; [`ABSENT`] what the operation has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct OpOffsets {
+    /// The descriptor, or the directory that a path begins in.
+    pub fd: u32,
+    /// The place in the ring's table of files plus 1; 0: it is about descriptors.
+    pub slot: u32,
+    /// The address of the `struct filename` of its path, and of a second one.
+    pub paths: [u32; 2],
+}
+
+const _: () = assert!(size_of::<RingOffsets>() == (8 + 4 * RING_OPS) * 4);
+
 /// Bits of the preemption count (include/linux/preempt.h, Linux 6.1 to 7.3): the lowest byte counts
 /// reasons not to preempt, the lowest bit of the second byte is set while a softirq runs. Where the
 /// bits of interrupts are, [`ContextOffsets`] has.
@@ -384,13 +428,16 @@ pub const STACK_WALK: &str = "walk_stacks";
 /// Numbers in a table of calls; those behind it take six arguments and no strings.
 pub const CALLS: usize = 512;
 
-/// A table of calls, by number. Bits 0-2: number of arguments; bit 3 [`ARGS_LOST`]; bits 8-10,
+/// A table of calls, by number. Bits 0-2: number of arguments; bit 3 [`ARGS_LOST`]; bit 4
+/// [`HAS_POINTEES`]; bits 8-10,
 /// 11-13, 14-16: indices of arguments that are strings, [`NO_STRING`] for none; bits 17-18: how
 /// many.
 pub type CallTable = [u32; CALLS];
 
 /// The call's success replaces the saved registers (execve, sigreturn): no arguments at its exit.
 pub const ARGS_LOST: u32 = 1 << 3;
+/// The call has items in the [table of pointees](super::pointee::PointeeTable).
+pub const HAS_POINTEES: u32 = 1 << 4;
 /// Bytes of a line of the kernel's log that are looked at: the rest is cut. A program asks for them
 /// by a constant.
 pub const LOG_LINE: usize = 256;

@@ -33,9 +33,9 @@ pub mod kind {
     pub const THREAD: u8 = 1;
     /// A new time base. Body: `CLOCK_MONOTONIC` in ns. Upper half: 0.
     pub const TIME: u8 = 2;
-    /// A string of the event before it: aux bits 0-3 which (argument index, or see the event),
-    /// bits 4-7 [`super::StringStatus`]; upper half: its bytes; the bytes follow, zero padded to a
-    /// unit.
+    /// A string of the event before it: aux bits 0-3 which (argument index, or see the event; from
+    /// [`super::super::pointee::INDEX`] on: what else an argument points to), bits 4-7
+    /// [`super::StringStatus`]; upper half: its bytes; the bytes follow, zero padded to a unit.
     pub const STRING: u8 = 3;
 }
 
@@ -400,6 +400,77 @@ pub mod sample {
         pub const fn pack(self) -> u64 {
             (self.binary as u64) << BINARY_SHIFT | self.at & ((1 << BINARY_SHIFT) - 1)
         }
+    }
+}
+
+/// Body of [`Kind::Tracepoint`](super::kinds::Kind::Tracepoint): a word, then the bytes that the
+/// kernel published, padded with zeros to a unit, then frames of the kernel's stack, 4 bytes each,
+/// as of [`stack`].
+///
+/// The word: bits 0-15 which tracepoint ([`crate::meta::Meta::tracepoints`]), 16-31 how many bytes
+/// of what was published are recorded.
+pub mod tracepoint {
+    /// Bytes of the word.
+    pub const HEAD: usize = 4;
+    /// Bytes at the beginning of what the kernel publishes that are not recorded: `struct
+    /// trace_entry` (include/linux/trace_events.h, Linux 6.1 and 6.18), of which programs see
+    /// nothing. Offsets of fields count them.
+    pub const COMMON: usize = 8;
+    /// Most bytes behind these that are recorded; a multiple of 8.
+    pub const BYTES_MAX: usize = 512;
+    /// Most frames.
+    pub const FRAMES_MAX: usize = super::stack::FRAMES_MAX;
+
+    /// In `aux`, bits 0-1: what became of the stack, as [`Status`](super::stack::Status).
+    pub const STATUS: u16 = super::stack::STATUS;
+    /// In `aux`: there may be more frames.
+    pub const STACK_CUT: u16 = super::stack::CUT;
+    /// In `aux`: the kernel published more bytes.
+    pub const CUT: u16 = 1 << 3;
+    /// In `aux`, from this bit on, three bits: what the CPU did ([`super::WakeContext`]).
+    pub const CONTEXT_SHIFT: u32 = 4;
+    /// In `aux`: a stack was asked for.
+    pub const STACK: u16 = 1 << 7;
+    /// In `aux`, from this bit on, six bits: how many frames there are.
+    pub const FRAMES_SHIFT: u32 = 8;
+
+    /// What stands in place of an address of the kernel ([`hidden`]).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Hidden {
+        /// In the kernel's code or static data: a frame, as of [`super::stack::frame`], that is the
+        /// byte itself and not one behind it.
+        Code(u32),
+        /// Anywhere else: a keyed hash of it.
+        Data(u32),
+    }
+
+    /// The upper half of a word that stands for an address in the kernel's code. No machine has
+    /// such an address, and no field such a number but by chance.
+    pub const CODE: u32 = 0x8c0d_ec0d;
+    /// The upper half of one that stands for another address of the kernel.
+    pub const DATA: u32 = 0x8dad_a7a0;
+
+    /// What a word stands for, where it is no number of its own.
+    pub const fn hidden(word: u64) -> Option<Hidden> {
+        match (word >> 32) as u32 {
+            CODE => Some(Hidden::Code(word as u32)),
+            DATA => Some(Hidden::Data(word as u32)),
+            _ => None,
+        }
+    }
+
+    /// Whether a word may be an address of the kernel: the upper half of addresses, but for the
+    /// last 4,095, which are errors (`IS_ERR_VALUE`, include/linux/err.h).
+    #[inline(always)]
+    pub const fn is_address(word: u64) -> bool {
+        word >= 0xff00_0000_0000_0000 && word < 0xffff_ffff_ffff_f001
+    }
+
+    /// Whether an address is in the topmost 2 GiB: the kernel's code and static data, its modules,
+    /// its BPF programs.
+    #[inline(always)]
+    pub const fn is_code(address: u64) -> bool {
+        address >= 0xffff_ffff_8000_0000
     }
 }
 

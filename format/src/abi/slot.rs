@@ -26,7 +26,7 @@ pub const REFUSED: u32 = 16;
 pub const ARGS_BYTES: usize = super::args::MAX_BYTES + 2;
 
 /// One live thread. All zero: free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TaskSlot {
     /// Odd while being written.

@@ -29,7 +29,10 @@ pub const ENABLE_ALL: u32 = 255
     | ENABLE_LOCKS
     | ENABLE_SAMPLES
     | ENABLE_NETWORK
-    | ENABLE_THROTTLING;
+    | ENABLE_THROTTLING
+    | ENABLE_STRUCTURES
+    | ENABLE_IO_URING
+    | ENABLE_TRACEPOINTS;
 /// Record signals.
 pub const ENABLE_SIGNALS: u32 = 1 << 11;
 /// Record what lacks memory.
@@ -44,6 +47,12 @@ pub const ENABLE_SAMPLES: u32 = 1 << 15;
 pub const ENABLE_NETWORK: u32 = 1 << 21;
 /// Record what waits as its CPU time is used up.
 pub const ENABLE_THROTTLING: u32 = 1 << 22;
+/// Record structures that arguments of system calls point to.
+pub const ENABLE_STRUCTURES: u32 = 1 << 25;
+/// Record operations of io_uring.
+pub const ENABLE_IO_URING: u32 = 1 << 23;
+/// Record tracepoints that the configuration names, where the program is attached to them.
+pub const ENABLE_TRACEPOINTS: u32 = 1 << 26;
 /// System calls draw from their [`Bucket`].
 pub const LIMIT_SYSCALL: u32 = 1 << 8;
 /// Scheduling draws from its [`Bucket`], and requests to disks do.
@@ -62,9 +71,23 @@ pub const GIVEN_ARGUMENTS: u32 = 1 << 18;
 pub const GIVEN_SAMPLING: u32 = 1 << 19;
 /// System calls of loud processes are refused until the bucket is full ([`Bucket::resume`]).
 pub const GIVEN_SYSCALLS: u32 = 1 << 20;
+/// Neither stacks of long waits nor functions of samples are taken; these say so.
+pub const GIVEN_STACKS: u32 = 1 << 24;
 /// All of these.
-pub const GIVEN_ALL: u32 =
-    GIVEN_STRINGS | GIVEN_EXIT_TIMES | GIVEN_ARGUMENTS | GIVEN_SAMPLING | GIVEN_SYSCALLS;
+pub const GIVEN_ALL: u32 = GIVEN_STRINGS
+    | GIVEN_EXIT_TIMES
+    | GIVEN_ARGUMENTS
+    | GIVEN_SAMPLING
+    | GIVEN_SYSCALLS
+    | GIVEN_STACKS;
+
+// A bit has one meaning.
+const _: () = {
+    let others = LIMIT_SYSCALL | LIMIT_SCHED | REFUSE_SYSCALL;
+    assert!(ENABLE_ALL & GIVEN_ALL == 0 && (ENABLE_ALL | GIVEN_ALL) & others == 0);
+    assert!(ENABLE_ALL.count_ones() == 18 && GIVEN_ALL.count_ones() == 6);
+    assert!(others.count_ones() == 3);
+};
 
 /// [`LaneState::off`] before the first page.
 pub const CLOSED: u32 = u32::MAX;
@@ -253,14 +276,17 @@ pub struct CpuState {
     /// What a stack costs, ns: the mean of those taken last. The probes' own; the daemon assumes a
     /// first one.
     pub stack_cost: u64,
-    /// What taking stacks has cost since the recording began, ns, those of samples included. The
-    /// probes' own.
+    /// What taking stacks has cost since the recording began, ns, those of samples included, and
+    /// what configured tracepoints have beyond other events of their lane. The probes' own.
     pub stack_time: u64,
     /// Most frames of a sample: of the kernel, of the program; at most
     /// [`FRAMES_MAX`](super::record::sample::FRAMES_MAX).
     pub sample_frames: [u32; 2],
     /// What the frames of a sample cost, ns: as [`Self::stack_cost`].
     pub sample_cost: u64,
+    /// What an event of a configured tracepoint takes, ns, a stack not included: as
+    /// [`Self::stack_cost`].
+    pub trace_cost: u64,
     /// An interrupt that took so long, ns, is recorded.
     pub long_interrupt: u64,
     /// A wait for a lock of the kernel that took so long, ns, is recorded.
@@ -312,6 +338,9 @@ pub struct CpuState {
     pub total: u64,
     /// What reading the clock took when these were measured, thousandths of a ns; 0: not known.
     pub clock: u64,
+    /// Interrupts, and waits for locks of the kernel, that were too short to be recorded: what
+    /// looking at them costs is spent all the same. The probes' own.
+    pub looked: u64,
     /// For how long they have been detached in this recording, ns: for the pages' headers. The
     /// same on every CPU.
     pub detached_time: u64,
@@ -343,10 +372,10 @@ pub const NO_STACKS: u64 = u64::MAX;
 /// In [`CpuState::preempt_count`]: what was found where it should be is no preemption count.
 pub const NO_PREEMPT_COUNT: u64 = 1;
 
-/// Words of [`CpuState::reserved`]. Before it are 32 words, those of each lane (`no_ring`,
+/// Words of [`CpuState::reserved`]. Before it are 34 words, those of each lane (`no_ring`,
 /// [`LaneState`], `throttled`), of each bucket ([`Bucket`]), and of each wait ([`LockWait`]).
 pub const RESERVED: usize = {
-    let words = 32 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9 + LOCK_WAITS * 3;
+    let words = 34 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9 + LOCK_WAITS * 3;
     (8 - words % 8) % 8
 };
 

@@ -1,11 +1,14 @@
 //! What each kind of event record holds.
 
 use super::decoder::Fault;
-use super::event::{Body, Call, Sample, Stack, Text};
+use super::event::{Body, Call, KernelStack, Sample, Stack, Text, Tracepoint};
 use super::records::Record;
 use crate::abi::args;
+use crate::abi::page::UNIT;
 use crate::abi::record::sample::UserFrame;
-use crate::abi::record::{Abi, call_abi, kind, migrate, sample, stack, switch, wake};
+use crate::abi::record::{
+    Abi, WakeContext, call_abi, kind, migrate, sample, stack, switch, tracepoint, wake,
+};
 
 /// ENTER and EXIT: the fold slot or the return value, and the call, with `strings` to hold its
 /// strings.
@@ -135,6 +138,30 @@ pub(super) fn sample(record: Record<'_>) -> Option<Body> {
         user_cut: record.aux & sample::USER_CUT != 0,
         kernel: kernel.collect(),
         user: user.map(|frame| UserFrame::unpack(u64::from_le_bytes(*frame))).collect(),
+    }))
+}
+
+/// TRACEPOINT. Of more frames than there can be, the first ones.
+pub(super) fn tracepoint(record: Record<'_>) -> Option<Body> {
+    let (head, rest) = record.body.split_first_chunk::<{ tracepoint::HEAD }>()?;
+    let head = u32::from_le_bytes(*head);
+    let length = (head >> 16) as usize;
+    let bytes = rest.get(..length)?;
+    let count = usize::from(record.aux >> tracepoint::FRAMES_SHIFT & 0x3f);
+    let frames = rest.get(length.next_multiple_of(UNIT)..).unwrap_or_default();
+    let (frames, _) = frames.as_chunks();
+    let frames = frames.iter().take(count.min(tracepoint::FRAMES_MAX));
+    let stack = || KernelStack {
+        status: stack::Status::of(record.aux),
+        cut: record.aux & tracepoint::STACK_CUT != 0,
+        frames: frames.map(|frame| u32::from_le_bytes(*frame)).collect(),
+    };
+    Some(Body::Tracepoint(Tracepoint {
+        id: head as u16,
+        context: WakeContext::from_bits((record.aux >> tracepoint::CONTEXT_SHIFT) as u8),
+        bytes: bytes.into(),
+        cut: record.aux & tracepoint::CUT != 0,
+        stack: (record.aux & tracepoint::STACK != 0).then(stack),
     }))
 }
 

@@ -10,7 +10,8 @@ use super::page::Page;
 use super::plain::Plain;
 use super::records::{Broken, Record, Records};
 use crate::abi::counts::Counts;
-use crate::abi::kinds::Kind;
+use crate::abi::kinds::{IoSubmit, Kind};
+use crate::abi::pointee;
 use crate::abi::record::{
     Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, counter, fold, kind,
 };
@@ -214,14 +215,14 @@ impl<'a> Decoder<'a> {
         None
     }
 
-    /// Strings of a system call: C strings.
+    /// Strings of a system call: C strings, and structures as they are.
     #[inline]
     fn strings(&mut self, into: &mut Vec<Text>) {
         while let Some((index, status, bytes)) = self.string_record() {
             let text = bytes
                 .split(|b| *b == 0)
                 .next()
-                .filter(|_| status != StringStatus::Ends)
+                .filter(|_| status != StringStatus::Ends && index < pointee::INDEX)
                 .unwrap_or(bytes);
             into.push(Text { index, status, bytes: text.into() });
         }
@@ -365,6 +366,17 @@ impl<'a> Decoder<'a> {
             }
             kind::SAMPLE => {
                 let body = body::sample(record).ok_or(short)?;
+                (self.thread()?, body)
+            }
+            kind::IO_SUBMIT => {
+                let submit = IoSubmit::read(record.body).ok_or(short)?;
+                let mut paths = into.take_strings();
+                self.strings(&mut paths);
+                *into = Body::IoSubmit { submit, paths };
+                return Ok(Some(self.thread()?));
+            }
+            kind::TRACEPOINT => {
+                let body = body::tracepoint(record).ok_or(short)?;
                 (self.thread()?, body)
             }
             kind::FORK => {

@@ -1,7 +1,8 @@
 //! What a reader sees: one event, whole, with its thread and its time.
 
 use super::plain::Plain;
-use crate::abi::kinds::Kind;
+use crate::abi::kinds::{IoSubmit, Kind};
+use crate::abi::pointee::{self, Shape};
 use crate::abi::record::sample::UserFrame;
 use crate::abi::record::{
     Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext, stack,
@@ -80,6 +81,15 @@ pub enum Body {
     Stack(Stack),
     /// `tid` runs when the clock of its CPU strikes: in which functions.
     Sample(Sample),
+    /// `tid` hands an operation to the kernel by a ring of io_uring.
+    IoSubmit {
+        /// The operation.
+        submit: IoSubmit,
+        /// The paths that it takes, as far as they are recorded: [`Text::index`] tells which.
+        paths: Vec<Text>,
+    },
+    /// A tracepoint that the configuration names was passed.
+    Tracepoint(Tracepoint),
     /// A thread was created.
     Fork(Fork),
     /// A program was executed.
@@ -132,6 +142,8 @@ impl Body {
             Self::Migrate { .. } => Kind::Migrate,
             Self::Stack(_) => Kind::Stack,
             Self::Sample(_) => Kind::Sample,
+            Self::IoSubmit { .. } => Kind::IoSubmit,
+            Self::Tracepoint(_) => Kind::Tracepoint,
             Self::Fork(_) => Kind::Fork,
             Self::Exec { .. } => Kind::Exec,
             Self::Rename(_) => Kind::Rename,
@@ -190,6 +202,33 @@ pub struct Sample {
     pub user: Box<[UserFrame]>,
 }
 
+/// What a tracepoint published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tracepoint {
+    /// Which one, as [`crate::meta::Meta::tracepoints`] describes it.
+    pub id: u16,
+    /// In what it ran: but for a thread, the event's thread is the one interrupted.
+    pub context: WakeContext,
+    /// The published record behind its first [`COMMON`](crate::abi::record::tracepoint::COMMON)
+    /// bytes, with addresses of the kernel hidden.
+    pub bytes: Box<[u8]>,
+    /// There was more of it.
+    pub cut: bool,
+    /// The kernel's stack, where it was asked for.
+    pub stack: Option<KernelStack>,
+}
+
+/// A stack of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelStack {
+    /// What became of it.
+    pub status: stack::Status,
+    /// There may be more frames than were recorded.
+    pub cut: bool,
+    /// Return addresses, as of [`Stack::frames`].
+    pub frames: Box<[u32]>,
+}
+
 /// A system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
@@ -201,14 +240,15 @@ pub struct Call {
     pub nargs: u8,
     /// The arguments.
     pub args: [u64; 6],
-    /// Strings that arguments point to; [`Text::index`] tells which.
+    /// Strings and structures that arguments point to; [`Text::index`] tells which.
     pub strings: Vec<Text>,
 }
 
-/// A string of an event: any bytes.
+/// A string of an event, or what else an argument of a system call points to
+/// ([`Text::pointee`]): any bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// Which argument.
+    /// Which argument; [`pointee::INDEX`] more: what it points to that is no string.
     pub index: u8,
     /// How it came out.
     pub status: StringStatus,
@@ -224,6 +264,31 @@ impl Text {
             Some((head, tail)) if self.status == StringStatus::Ends => (head, Some(tail)),
             _ => (&self.bytes, None),
         }
+    }
+
+    /// Which argument it belongs to.
+    pub const fn argument(&self) -> usize {
+        (self.index & (pointee::INDEX - 1)) as usize
+    }
+
+    /// Whether it is a string.
+    pub const fn is_string(&self) -> bool {
+        self.index < pointee::INDEX
+    }
+
+    /// What an argument points to that is no string: its shape, whether the kernel told it when the
+    /// call returned, and its bytes. `None`: it is a string, or of a shape of a later release.
+    pub fn pointee(&self) -> Option<(Shape, bool, &[u8])> {
+        let (head, bytes) = self.bytes.split_first_chunk::<{ pointee::HEAD }>()?;
+        let (shape, told) = pointee::unpack(u32::from_le_bytes(*head));
+        (!self.is_string()).then_some(())?;
+        Some((shape?, told, bytes))
+    }
+
+    /// Whether the two are the same thing, read at different times.
+    pub fn is_as(&self, other: &Self) -> bool {
+        let head = |text: &Self| text.bytes.first_chunk::<{ pointee::HEAD }>().copied();
+        self.index == other.index && (self.is_string() || head(self) == head(other))
     }
 
     /// Whether bytes of it are not recorded.

@@ -10,6 +10,6 @@ pub(crate) mod records;
 
 pub use calls::{CallRecord, Calls, FirstCall, FirstCalls};
 pub use decoder::{Damage, Decoder, Fault, Summary};
-pub use event::{Body, Call, Event, Sample, Stack, Text};
+pub use event::{Body, Call, Event, KernelStack, Sample, Stack, Text, Tracepoint};
 pub use page::{Page, PageError};
 pub use plain::Plain;

@@ -3,7 +3,8 @@
 use crate::abi::args;
 use crate::abi::page::UNIT;
 use crate::abi::record::{
-    STRING_MAX, StringStatus, call_aux, fold, header, kind, migrate, sample, stack, switch, wake,
+    STRING_MAX, StringStatus, call_aux, fold, header, kind, migrate, sample, stack, switch,
+    tracepoint, wake,
 };
 use crate::decode::{Body, Call, Text};
 
@@ -52,6 +53,11 @@ impl Records<'_> {
             Body::Enter(call) | Body::Exit { call, .. } => {
                 for text in &call.strings {
                     self.string(text, text.index);
+                }
+            }
+            Body::IoSubmit { paths, .. } => {
+                for path in paths {
+                    self.string(path, path.index);
                 }
             }
             Body::Exec { file, args, .. } => {
@@ -125,6 +131,27 @@ impl Records<'_> {
                 let flags = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit);
                 let aux = of.status as u16 | flags.sum::<u16>() | count << sample::KERNEL_SHIFT;
                 (kind::SAMPLE, aux)
+            }
+            Body::IoSubmit { submit, .. } => {
+                self.bytes(&submit.bytes());
+                (kind::IO_SUBMIT, 0)
+            }
+            Body::Tracepoint(of) => {
+                let bytes = of.bytes.get(..tracepoint::BYTES_MAX).unwrap_or(&of.bytes);
+                let is_cut = of.cut || bytes.len() < of.bytes.len();
+                self.bytes(&(u32::from(of.id) | (bytes.len() as u32) << 16).to_le_bytes());
+                self.bytes(bytes);
+                self.pad();
+                let mut aux = if is_cut { tracepoint::CUT } else { 0 };
+                aux |= (of.context as u16) << tracepoint::CONTEXT_SHIFT;
+                if let Some(stack) = &of.stack {
+                    let frames = stack.frames.iter().take(tracepoint::FRAMES_MAX);
+                    aux |= tracepoint::STACK | stack.status as u16;
+                    aux |= if stack.cut { tracepoint::STACK_CUT } else { 0 };
+                    aux |= (frames.len() as u16) << tracepoint::FRAMES_SHIFT;
+                    frames.for_each(|frame| self.bytes(&frame.to_le_bytes()));
+                }
+                (kind::TRACEPOINT, aux)
             }
             Body::Fork(fork) => {
                 self.bytes(&fork.bytes());

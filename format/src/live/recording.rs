@@ -303,6 +303,7 @@ impl Recording {
                 throttled: view.throttled,
                 strings: view.strings,
                 stack_time: view.stack_time,
+                looked: view.looked,
                 given: view.given,
             });
         }

@@ -32,6 +32,8 @@ pub(super) struct CpuView {
     pub(super) strings: u64,
     /// What taking stacks has cost, ns.
     pub(super) stack_time: u64,
+    /// Interrupts and waits for locks that were too short to be recorded.
+    pub(super) looked: u64,
     /// Events that the budget refused, by lane and kind.
     pub(super) throttled: [Counts; RING_LANES],
 }
@@ -48,6 +50,7 @@ pub(super) fn cpu(map: &ArrayMap, cpu: usize) -> CpuView {
         given: pair(offset_of!(CpuState, enabled)).0 & GIVEN_ALL,
         strings: map.load(cpu, offset_of!(CpuState, strings)),
         stack_time: map.load(cpu, offset_of!(CpuState, stack_time)),
+        looked: map.load(cpu, offset_of!(CpuState, looked)),
         ..CpuView::default()
     };
     words(map, cpu, offset_of!(CpuState, no_ring), &mut view.no_ring);
@@ -119,6 +122,7 @@ const _: () = assert!(offset_of!(LaneState, events).is_multiple_of(8));
 const _: () = assert!(offset_of!(LaneState, refused).is_multiple_of(8));
 const _: () = assert!(offset_of!(CpuState, no_ring).is_multiple_of(8));
 const _: () = assert!(offset_of!(CpuState, stack_time).is_multiple_of(8));
+const _: () = assert!(offset_of!(CpuState, looked).is_multiple_of(8));
 const _: () = assert!(offset_of!(CpuState, slot_collisions).is_multiple_of(8));
 const _: () = assert!(offset_of!(CpuState, throttled).is_multiple_of(8));
 const _: () = assert!(

@@ -120,11 +120,94 @@ pub fn obj_pin(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
 }
 
 /// Links a program to a perf event. The program runs for as long as the link lives.
-pub fn link_perf_event(program: BorrowedFd<'_>, event: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub fn link_perf_event(
+    program: BorrowedFd<'_>,
+    event: BorrowedFd<'_>,
+    cookie: u64,
+) -> io::Result<OwnedFd> {
     let mut attr = Attr::new()
         .u32(0, program.as_raw_fd() as u32)
         .u32(4, event.as_raw_fd() as u32)
-        .u32(8, BPF_PERF_EVENT);
+        .u32(8, BPF_PERF_EVENT)
+        .u64(16, cookie); // perf_event.bpf_cookie
+    let fd = bpf(BPF_LINK_CREATE, &mut attr)?;
+    // SAFETY: the kernel has just returned this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The same, with what tells the program by which link it runs (`bpf_get_attach_cookie`, since
+/// Linux 5.15).
+pub fn link_perf_event_with(
+    program: BorrowedFd<'_>,
+    event: BorrowedFd<'_>,
+    cookie: u64,
+) -> io::Result<OwnedFd> {
+    let mut attr = Attr::new()
+        .u32(0, program.as_raw_fd() as u32)
+        .u32(4, event.as_raw_fd() as u32)
+        .u32(8, BPF_PERF_EVENT)
+        .u64(16, cookie); // perf_event.bpf_cookie
+    let fd = bpf(BPF_LINK_CREATE, &mut attr)?;
+    // SAFETY: the kernel has just returned this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// `BPF_TRACE_UPROBE_MULTI`, an attach type (since Linux 6.6).
+const TRACE_UPROBE_MULTI: u32 = 48;
+
+/// Loads a program for many points of a file at once, of whole instructions.
+pub fn load_uprobe_multi(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
+    const KPROBE: u32 = 2;
+    let mut attr = Attr::new()
+        .u32(0, KPROBE)
+        .u32(4, instructions.len() as u32)
+        .u64(8, instructions.as_ptr() as u64)
+        .u64(16, c"GPL".as_ptr() as u64)
+        .u32(68, TRACE_UPROBE_MULTI); // expected_attach_type
+    for (i, byte) in name.bytes().take(15).enumerate() {
+        attr.0[(48 + i) / 8] |= u64::from(byte) << ((48 + i) % 8 * 8);
+    }
+    let fd = bpf(BPF_PROG_LOAD, &mut attr)?;
+    // SAFETY: the kernel has just returned this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Whether there are links for it: of no points none is made.
+pub fn knows_uprobe_multi(program: BorrowedFd<'_>) -> io::Result<()> {
+    match link_uprobe_multi(program, c"/", &[0], &[0], &[0], false) {
+        // No regular file: the kernel has looked (`bpf_uprobe_multi_link_attach`,
+        // kernel/trace/bpf_trace.c, Linux 6.6).
+        Err(e) if e.raw_os_error() == Some(libc::EBADF) => Ok(()),
+        Err(e) => Err(e),
+        Ok(_) => Err(io::Error::other("a link to a directory")),
+    }
+}
+
+/// Links a program to points of the file at `path`, or to the returns of the functions there; of
+/// each point the byte of the file, that of the counter of listeners or 0, and what the program is
+/// told. It runs for as long as the link lives.
+pub fn link_uprobe_multi(
+    program: BorrowedFd<'_>,
+    path: &std::ffi::CStr,
+    offsets: &[u64],
+    semaphores: &[u64],
+    cookies: &[u64],
+    returns: bool,
+) -> io::Result<OwnedFd> {
+    /// `BPF_F_UPROBE_MULTI_RETURN`.
+    const RETURN: u32 = 1;
+    if semaphores.len() != offsets.len() || cookies.len() != offsets.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut attr = Attr::new()
+        .u32(0, program.as_raw_fd() as u32)
+        .u32(8, TRACE_UPROBE_MULTI)
+        .u64(16, path.as_ptr() as u64)
+        .u64(24, offsets.as_ptr() as u64)
+        .u64(32, semaphores.as_ptr() as u64)
+        .u64(40, cookies.as_ptr() as u64)
+        .u32(48, offsets.len() as u32)
+        .u32(52, if returns { RETURN } else { 0 });
     let fd = bpf(BPF_LINK_CREATE, &mut attr)?;
     // SAFETY: the kernel has just returned this descriptor to us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })

@@ -2,13 +2,16 @@
 //! format.
 
 use crate::support::{CPU, call, text};
+use flightrec_format::abi::kinds::IoSubmit;
 use flightrec_format::abi::page::{Lane, UNIT, header_len};
 use flightrec_format::abi::record::sample::UserFrame;
 use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::record::{
     Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
 };
-use flightrec_format::decode::{Body, Call, Event, Page, Sample, Stack, Text};
+use flightrec_format::decode::{
+    Body, Call, Event, KernelStack, Page, Sample, Stack, Text, Tracepoint,
+};
 use flightrec_format::encode::PageWriter;
 
 const COMM: Comm = *b"abcdefgh\0\0\0\0\0\0\0\0";
@@ -278,6 +281,69 @@ fn samples() {
         0x7fff, // an address
         0x0011_024a,
         1, // SAMPLE, the program ran, refused
+    ];
+    golden(Lane::Trace, &events, &units);
+}
+
+#[test]
+fn operations_of_rings() {
+    let submit = IoSubmit {
+        ring: 0x11,
+        operation: 0x22,
+        user_data: 0x33_0000_0044,
+        op: 18,
+        fd: -100,
+        flags: 0x8000_0010,
+        submitter: 1,
+    };
+    let paths = vec![text(0, b"/tmp")];
+    let events = [event(0x1000, 7, Body::IoSubmit { submit, paths })];
+    let units = [
+        0x0201,
+        7, // THREAD
+        0x0a4c,
+        0, // IO_SUBMIT
+        0x11,
+        0x22,
+        0x44,
+        0x33,
+        18,
+        0xffff_ff9c,
+        0x8000_0010,
+        1,
+        0x0303,
+        4, // STRING
+        0x706d_742f,
+    ];
+    golden(Lane::Trace, &events, &units);
+}
+
+#[test]
+fn tracepoints() {
+    let tracepoint = |bytes: &[u8], cut, stack| {
+        let (bytes, context) = (bytes.into(), WakeContext::Softirq);
+        Body::Tracepoint(Tracepoint { id: 5, context, bytes, cut, stack })
+    };
+    let frames = [0x100, 0x200].into();
+    let stack = KernelStack { status: Status::Taken, cut: true, frames };
+    let events = [
+        event(0x1000, 7, tracepoint(b"\x01\x02\x03\x04\x05", false, Some(stack))),
+        event(0x1001, 7, tracepoint(b"\x09\x00\x00\x00", true, None)),
+    ];
+    let units = [
+        0x0201,
+        7, // THREAD
+        0x02a4_074f,
+        0,           // TRACEPOINT, softirq, two frames of a stack, cut
+        0x0005_0005, // number 5, 5 bytes
+        0x0403_0201,
+        0x5, // padded
+        0x100,
+        0x200,
+        0x0028_044f,
+        1, // TRACEPOINT, softirq, cut, without a stack
+        0x0004_0005,
+        9,
     ];
     golden(Lane::Trace, &events, &units);
 }

@@ -1,13 +1,15 @@
 //! Events to test with: sequences that a ring could really hold.
 
-use flightrec_format::abi::kinds::{BODY_MAX, Kind};
+use flightrec_format::abi::kinds::{BODY_MAX, IoSubmit, Kind};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::sample::{self, UserFrame};
 use flightrec_format::abi::record::stack;
 use flightrec_format::abi::record::{
-    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext, fold,
+    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext, fold, tracepoint,
 };
-use flightrec_format::decode::{Body, Call, Event, Plain, Sample, Stack, Text};
+use flightrec_format::decode::{
+    Body, Call, Event, KernelStack, Plain, Sample, Stack, Text, Tracepoint,
+};
 use proptest::prelude::*;
 
 /// CPU of all events.
@@ -173,8 +175,22 @@ fn own_steps(lane: Lane) -> BoxedStrategy<Step> {
                 let (kernel, user) = (kernel.into(), user.into());
                 Body::Sample(Sample { user_mode, status, kernel_cut, user_cut, kernel, user })
             };
+            let rings = (any::<[u32; 6]>(), any::<u64>(), indexed(0)).prop_map(
+                |([ring, operation, op, fd, flags, submitter], user_data, path)| Body::IoSubmit {
+                    submit: IoSubmit {
+                        ring,
+                        operation,
+                        user_data,
+                        op,
+                        fd: fd as i32,
+                        flags,
+                        submitter,
+                    },
+                    paths: path.into_iter().collect(),
+                },
+            );
             let samples = (any::<(bool, bool, bool, u16)>(), kernel, user).prop_map(sample);
-            (tids(), samples).prop_map(event).boxed()
+            (tids(), prop_oneof![samples, rings, tracepoints()]).prop_map(event).boxed()
         }
         _ => prop_oneof![
             forks().prop_map(|f| (f.parent_tid, Body::Fork(f))),
@@ -190,6 +206,22 @@ fn own_steps(lane: Lane) -> BoxedStrategy<Step> {
         .prop_map(event)
         .boxed(),
     }
+}
+
+fn tracepoints() -> impl Strategy<Value = Body> {
+    let frames = prop::collection::vec(any::<u32>(), 0..=tracepoint::FRAMES_MAX);
+    let stack = (any::<(u16, bool)>(), frames).prop_map(|((status, cut), frames)| KernelStack {
+        status: stack::Status::of(status % 3),
+        cut,
+        frames: frames.into(),
+    });
+    let bytes = prop::collection::vec(any::<u8>(), 0..=tracepoint::BYTES_MAX);
+    (any::<(u16, u8, bool)>(), bytes, prop::option::of(stack)).prop_map(
+        |((id, context, cut), bytes, stack)| {
+            let context = WakeContext::from_bits(context);
+            Body::Tracepoint(Tracepoint { id, context, bytes: bytes.into(), cut, stack })
+        },
+    )
 }
 
 /// Events of one lane in the order of time. Exits that ask to be folded can be, as far as the

@@ -1,12 +1,7 @@
 //! The functions of an ELF file.
 
 use std::cell::Cell;
-use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
 use std::ops::Range;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use object::elf::{
@@ -14,18 +9,16 @@ use object::elf::{
     STT_FUNC, STT_GNU_IFUNC,
 };
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
-use object::{Endianness, FileKind, ReadCache, ReadRef};
+use object::{Endianness, FileKind, ReadCache};
 
-/// Most bytes that are read at once: a table of symbols, or of their names.
-const PIECE_MAX: u64 = 64 << 20;
-/// Most bytes that are read of a file in all.
-const FILE_MAX: u64 = 96 << 20;
+use super::bounded::{Bounded, FILE_MAX, open_regular};
+
 /// Most bytes of a segment of notes: real ones have some hundred.
-const NOTES_MAX: u64 = 64 << 10;
+pub(super) const NOTES_MAX: u64 = 64 << 10;
 /// Most program headers: real files have some ten. The format allows 2^32.
-const HEADERS_MAX: usize = 128;
+pub(super) const HEADERS_MAX: usize = 128;
 /// Longest name of a function.
-const NAME_MAX: usize = 512;
+pub(super) const NAME_MAX: usize = 512;
 /// Bytes of a build id, as recorded: behind shorter ones are zeros.
 const ID: usize = 20;
 
@@ -48,38 +41,6 @@ struct Function {
     name: u32,
 }
 
-/// A file that is read in bounded pieces, and not beyond what is left.
-#[derive(Clone, Copy)]
-struct Bounded<'a> {
-    file: &'a ReadCache<File>,
-    left: &'a Cell<u64>,
-}
-
-impl Bounded<'_> {
-    /// Counts what is to be read; an error where that is too much.
-    fn take(self, size: u64) -> Result<(), ()> {
-        let left = self.left.get().checked_sub(size).ok_or(())?;
-        self.left.set(left);
-        if size > PIECE_MAX { Err(()) } else { Ok(()) }
-    }
-}
-
-impl<'a> ReadRef<'a> for Bounded<'a> {
-    fn len(self) -> Result<u64, ()> {
-        self.file.len()
-    }
-
-    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        self.take(size)?;
-        self.file.read_bytes_at(offset, size)
-    }
-
-    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
-        self.take(range.end.saturating_sub(range.start))?;
-        self.file.read_bytes_at_until(range, delimiter)
-    }
-}
-
 impl Functions {
     /// Those of the file at `path`, if it has this build id; where it names only what it exports,
     /// those of its debug file, if that has it as well. At most `room` bytes.
@@ -93,7 +54,7 @@ impl Functions {
 
     /// The same of one file; with whether it has all of its functions.
     fn of(path: &Path, id: &[u8], room: usize) -> Option<(Self, bool)> {
-        let file = open_regular(path)?;
+        let file = open_regular(path).ok()?;
         let cache = ReadCache::new(file);
         let left = Cell::new(FILE_MAX);
         let data = Bounded { file: &cache, left: &left };
@@ -191,16 +152,6 @@ fn is_id(note: &[u8], id: &[u8]) -> bool {
     let length = note.len().min(ID);
     padded.iter_mut().zip(note).for_each(|(to, from)| *to = *from);
     length > 0 && padded == *id
-}
-
-/// Opens a regular file; nothing else, which opening might change.
-fn open_regular(path: &Path) -> Option<File> {
-    let held = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path).ok()?;
-    if !held.metadata().ok()?.is_file() {
-        return None;
-    }
-    let name = format!("/proc/self/fd/{}", held.as_raw_fd());
-    OpenOptions::new().read(true).open(OsStr::from_bytes(name.as_bytes())).ok()
 }
 
 #[cfg(test)]
@@ -314,21 +265,6 @@ mod tests {
         std::fs::write(many.0.path(), &bytes).unwrap();
         many.0.as_file().set_len(1 << 30).unwrap();
         assert!(!is_read(&many));
-    }
-
-    #[test]
-    fn a_file_is_read_up_to_a_limit() {
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(1 << 30).unwrap();
-        let (cache, left) = (ReadCache::new(file), Cell::new(FILE_MAX));
-        let data = Bounded { file: &cache, left: &left };
-        assert!(data.read_bytes_at(0, 40 << 20).is_ok());
-        assert!(data.read_bytes_at(1, 40 << 20).is_ok());
-        assert!(data.read_bytes_at(2, 40 << 20).is_err(), "in all");
-        assert!(data.read_bytes_at_until(0..u64::MAX, 1).is_err());
-        assert!(data.read_bytes_at(2, 1 << 20).is_ok());
-        left.set(u64::MAX);
-        assert!(data.read_bytes_at(0, PIECE_MAX + 1).is_err(), "at once");
     }
 
     #[test]

@@ -6,7 +6,11 @@
 //! recording may be a stranger's, and so may be the file: nothing but regular files is opened, and
 //! what is read is bounded (`elf`). Files are read when the first of their frames is asked for.
 
+mod bounded;
 mod elf;
+mod operand;
+mod probed;
+mod program;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +21,8 @@ use flightrec_format::meta::{self, Meta};
 use rustc_hash::FxHashMap;
 
 use self::elf::Functions;
+pub use self::probed::Functions as ProbedFunctions;
+pub use self::program::{Mark, Program, ProgramError, Table};
 
 /// Most bytes that the functions of all files take.
 const BYTES_MAX: usize = 192 << 20;

@@ -8,6 +8,7 @@
 
 mod object;
 mod processes;
+mod ring;
 mod role;
 mod settle;
 mod table;
@@ -20,8 +21,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use flightrec_format::abi::kinds::{IoComplete, Kind};
 use flightrec_format::abi::record::{Act, StringStatus, errno};
-use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::LaneStream;
@@ -84,7 +86,9 @@ pub struct Fds {
     next_key: u64,
     /// Calls that change descriptors, by thread.
     pending: OpenCalls<Pending>,
-    /// What the call that ended last closed, and whose call it was.
+    /// Operations of io_uring that do.
+    operations: ring::Operations,
+    /// What the call, or the operation, that ended last closed, and whose it was.
     closed: Option<(u32, [Named; 1])>,
     files: usize,
     /// Events were missing, and since then no snapshot has told what was open.
@@ -102,6 +106,7 @@ impl Fds {
             tables: FxHashMap::default(),
             next_key: 0,
             pending: OpenCalls::default(),
+            operations: ring::Operations::default(),
             closed: None,
             files: 0,
             lost: false,
@@ -264,7 +269,17 @@ impl Fds {
             // Any number of calls were not seen.
             Body::Act(act, _) if *act == Act::Attached as u16 => {
                 self.pending.clear();
+                self.operations.clear();
                 self.forget_all();
+            }
+            Body::IoSubmit { submit, paths } => {
+                self.closed = None;
+                self.submitted(threads.tgid(event.tid, event.time), submit, paths);
+            }
+            Body::Plain(plain) if plain.kind() == Kind::IoComplete => {
+                if let Some(done) = IoComplete::read(plain.bytes()) {
+                    self.completed(event.tid, &done);
+                }
             }
             Body::Fork(fork) if fork.tgid != fork.parent_tgid => {
                 let flags = self.pending.get(fork.parent_tid).filter(|p| p.role == Role::Clone);
@@ -386,7 +401,11 @@ impl Fds {
 
     /// The name of what a call has opened.
     fn opened(&self, tgid: u32, call: &Call, dir: Option<i32>, path: u8) -> Option<Arc<[u8]>> {
-        let path = string(call, path)?;
+        self.opened_in(tgid, dir, string(call, path)?)
+    }
+
+    /// The name of what is opened by a path that may begin in a directory.
+    fn opened_in(&self, tgid: u32, dir: Option<i32>, path: Vec<u8>) -> Option<Arc<[u8]>> {
         if path.first() == Some(&b'/') {
             return Some(path.into());
         }
@@ -531,7 +550,11 @@ fn given_up(call: &Call, path: u8) -> Option<Arc<[u8]>> {
 }
 
 fn string(call: &Call, index: u8) -> Option<Vec<u8>> {
-    let text = call.strings.iter().find(|text| text.index == index)?;
+    path(call.strings.iter().find(|text| text.index == index)?)
+}
+
+/// The same of what is recorded of a path.
+fn path(text: &Text) -> Option<Vec<u8>> {
     match text.status {
         StringStatus::Whole => Some(text.bytes.to_vec()),
         StringStatus::Cut | StringStatus::Ends => {

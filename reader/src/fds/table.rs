@@ -107,12 +107,17 @@ impl<'a> FdNames<'a> {
 
     /// Keeps the names of those that a call may be about: its arguments and what it returned.
     pub fn keep(&self, call: &Call, ret: Option<i64>) -> Kept {
-        let mut kept = Kept::default();
         if self.table.is_none() && self.first.is_empty() && self.more.is_empty() {
-            return kept;
+            return Kept::default();
         }
         let args = call.args.iter().take(usize::from(call.nargs)).map(|arg| *arg as i32);
-        for fd in args.chain(ret.map(|ret| ret as i32)) {
+        self.keep_ones(args.chain(ret.map(|ret| ret as i32)))
+    }
+
+    /// Keeps the names of some.
+    pub fn keep_ones(&self, fds: impl IntoIterator<Item = i32>) -> Kept {
+        let mut kept = Kept::default();
+        for fd in fds {
             let known = self.known(fd).map(|(_, name)| name);
             let name = known.or_else(|| self.table?.get(fd).map(|file| &file.name));
             if let Some(name) = name.filter(|name| !name.is_empty()) {

@@ -1,6 +1,8 @@
 use super::*;
 use crate::pipeline::testing::{call, comm, event, fork, text};
+use flightrec_format::abi::kinds::{IoComplete, IoSubmit, Kind};
 use flightrec_format::abi::record::{Abi, Exec, TaskExit};
+use flightrec_format::decode::Plain;
 use flightrec_format::meta::Syscall;
 
 const CALLS: [(&str, u16); 13] = [
@@ -207,4 +209,58 @@ fn names_are_bounded() {
     assert_eq!((life.name(1, 3), life.name(1, 4)), ("/a".into(), "-".into()));
     life.open(1, HERE, "/c", 0, 3);
     assert_eq!(life.name(1, 3), "-", "no old name for a new file");
+}
+
+/// A ring of process 1 does it, from being handed over to its result.
+fn operation(life: &mut Life, op: u32, fd: i32, path: Option<&str>, result: i32) {
+    begin_operation(life, 9, (op, fd, 0), path);
+    end_operation(life, 9, op, result);
+}
+
+fn begin_operation(life: &mut Life, name: u32, of: (u32, i32, u32), path: Option<&str>) {
+    let (op, fd, flags) = of;
+    let submit = IoSubmit { ring: 1, operation: name, user_data: 0, op, fd, flags, submitter: 0 };
+    let paths = path.map(|path| text(0, StringStatus::Whole, path)).into_iter().collect();
+    life.happen(1, Body::IoSubmit { submit, paths });
+}
+
+/// A worker of the kernel tells of it.
+fn end_operation(life: &mut Life, name: u32, op: u32, result: i32) {
+    let done =
+        IoComplete { ring: 1, operation: name, user_data: 0, op, result, flags: 0, context: 1 };
+    life.happen(77, Body::Plain(Plain::read(Kind::IoComplete, &done.bytes()).unwrap()));
+}
+
+const OPENAT: u32 = 18;
+const CLOSE: u32 = 19;
+
+#[test]
+fn rings_open_and_close() {
+    let mut life = Life::new();
+    life.open(1, HERE, "/dir", 0, 3);
+    operation(&mut life, OPENAT, 3, Some("file"), 4);
+    assert_eq!(life.name(1, 4), "/dir/file");
+    operation(&mut life, OPENAT, 3, Some("none"), -2);
+    operation(&mut life, CLOSE, 3, None, -9);
+    assert_eq!(life.name(1, 3), "/dir", "it failed");
+    operation(&mut life, CLOSE, 4, None, 0);
+    assert_eq!(life.name(1, 4), "-");
+    // One whose path was left out is open, but nobody knows what it is.
+    operation(&mut life, OPENAT, libc::AT_FDCWD, None, 4);
+    assert!(life.fds.names(1, 1).is_lost(4));
+    // What goes into the ring's own table is no descriptor.
+    begin_operation(&mut life, 9, (OPENAT, libc::AT_FDCWD, 1 << 31), Some("/direct"));
+    end_operation(&mut life, 9, OPENAT, 3);
+    assert_eq!(life.name(1, 3), "/dir");
+}
+
+#[test]
+fn a_number_that_somebody_got_meanwhile_stays() {
+    let mut life = Life::new();
+    life.open(1, HERE, "/a", 0, 3);
+    begin_operation(&mut life, 8, (CLOSE, 3, 0), None);
+    begin_operation(&mut life, 9, (OPENAT, libc::AT_FDCWD, 0), Some("/b"));
+    end_operation(&mut life, 9, OPENAT, 3);
+    end_operation(&mut life, 8, CLOSE, 0);
+    assert_eq!(life.name(1, 3), "/b");
 }

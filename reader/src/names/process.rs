@@ -61,7 +61,7 @@ pub static PERSONALITY: LazySet = LazyLock::new(|| {
     )
 });
 
-fn clone_flags() -> impl Iterator<Item = Named> {
+pub(super) fn clone_flags() -> impl Iterator<Item = Named> {
     names![
         CLONE_VM,
         CLONE_FS,

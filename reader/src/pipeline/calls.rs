@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::record::NR_INVALID;
-use flightrec_format::decode::Body;
+use flightrec_format::decode::{Body, Text};
 
 use super::context::Shown;
 use super::delay::{LONGEST_EVENTS, LONGEST_NS};
@@ -123,6 +123,9 @@ impl Calls {
             return false;
         }
         std::mem::swap(call, begun);
+        // What the kernel told when it returned.
+        let told = |text: &Text| text.pointee().is_some_and(|(_, told, _)| told);
+        call.strings.extend(begun.strings.drain(..).filter(told));
         // What its arguments stood for then; what it made it made since.
         entry.names.append(std::mem::take(&mut exit.names));
         let wall = Some(entry.known.wall_ns);

@@ -1,8 +1,11 @@
 //! What is known of an event beyond itself, when its turn comes.
 
+use flightrec_format::abi::kinds::{IoComplete, Kind};
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Event};
 
+use super::functions::FunctionCall;
+use super::operations::Operation;
 use super::requests::{DiskUse, Request};
 use crate::fds::{FdNames, Kept};
 
@@ -32,8 +35,15 @@ pub struct EventContext<'a> {
     pub wake: Option<Wake>,
     /// Of a request to a disk that is issued or done: who made it, and how long it took.
     pub request: Option<Request>,
-    /// Of an exit: what requests to disks its thread made in the call.
+    /// Of an exit: what requests to disks its thread made in the call. Of a switch: for which ones
+    /// the next thread had waited.
     pub disk: Option<DiskUse>,
+    /// Of a result of io_uring: what had been handed over.
+    pub operation: Option<Operation>,
+    /// Of a call, or of an operation of io_uring: what its descriptors stand for.
+    /// Of a function that is probed: how deep the thread is in such ones, and how long the call
+    /// took.
+    pub function: Option<FunctionCall>,
     /// Of a call: what its descriptors stand for.
     pub fds: FdNames<'a>,
 }
@@ -91,6 +101,14 @@ pub fn keep(event: &Event, known: &EventContext<'_>) -> (EventContext<'static>, 
     let names = match &event.body {
         Body::Enter(call) => known.fds.keep(call, None),
         Body::Exit { call, ret, .. } => known.fds.keep(call, Some(*ret)),
+        Body::IoSubmit { submit, .. } => known.fds.keep_ones([submit.fd]),
+        Body::Plain(plain) => match (known.operation, plain.kind()) {
+            (Some(of), Kind::IoComplete) => {
+                let result = IoComplete::read(plain.bytes()).map(|done| done.result);
+                known.fds.keep_ones([of.submit.fd].into_iter().chain(result))
+            }
+            _ => Kept::default(),
+        },
         _ => Kept::default(),
     };
     (known.without_names(), names)

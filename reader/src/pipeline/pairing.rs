@@ -352,16 +352,14 @@ fn unreadable(text: &Text) -> bool {
 
 /// Whether the exit may tell more: nothing could be read at the entry, or not the end.
 fn partial(text: &Text) -> bool {
-    matches!(text.status, StringStatus::Unreadable | StringStatus::Cut)
+    unreadable(text) || text.is_string() && text.status == StringStatus::Cut
 }
 
 /// Puts strings that could be read later where they could not be read.
 fn complete(entry: &mut Body, later: &[Text]) {
     let Body::Enter(call) = entry else { return };
     for text in call.strings.iter_mut().filter(|text| partial(text)) {
-        if let Some(found) =
-            later.iter().find(|found| found.index == text.index && !unreadable(found))
-        {
+        if let Some(found) = later.iter().find(|found| found.is_as(text) && !unreadable(found)) {
             text.clone_from(found);
         }
     }

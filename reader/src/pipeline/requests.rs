@@ -1,5 +1,5 @@
-//! Requests to disks: when each was queued, issued and done, by whom, and which of them a call
-//! waited for.
+//! Requests to disks: when each was queued, issued and done, by whom, and which of them a call, or
+//! a wait, waited for.
 //!
 //! A request is known by its device and a name ([`BlockIssue::request`]) that another one gets when
 //! it is done. Where events of a request may be missing, nothing is said of it.
@@ -38,13 +38,14 @@ pub struct Request {
     pub service_ns: Option<u64>,
 }
 
-/// What the requests of a call come to: those that its thread made in it, and that were done before
-/// it ended.
+/// What the requests of a call or a wait come to. Of a call: those that its thread made in it, and
+/// that were done before it ended. Of a wait: those that its thread had made, and that were done in
+/// the wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiskUse {
     /// How many.
     pub requests: u32,
-    /// For how long one of them at least was under way.
+    /// For how long one of them at least was under way, in the call or the wait.
     pub busy_ns: u64,
     /// The sum of their times in the queue.
     pub queue_ns: u64,
@@ -59,6 +60,8 @@ pub enum Known {
     Request(Request),
     /// Of the end of a call.
     Call(DiskUse),
+    /// Of a switch: of the wait for I/O that ends with it, of the thread that runs from then on.
+    Wait(DiskUse),
 }
 
 /// A request that is not done.
@@ -70,7 +73,7 @@ pub struct Flight {
     pub sector: u64,
     /// Its bytes that are not done.
     pub bytes: u32,
-    /// What is done ([`flightrec_format::abi::kinds::BLOCK_OPS`]).
+    /// What is done ([`flightrec_format::abi::value_names::BLOCK_OPS`]).
     pub op: u32,
     /// The thread that queued it, or issued it where it was not queued.
     pub by: Option<u32>,
@@ -94,6 +97,8 @@ pub struct Requests {
     flights: FxHashMap<(u32, u32), Flight>,
     /// By thread: those done since its last call ended.
     done: FxHashMap<u32, Vec<Done>>,
+    /// Threads that wait for I/O (`task_struct.in_iowait`), and since when.
+    waiting: FxHashMap<u32, u64>,
     /// Of calls that began before, not all are remembered.
     since: u64,
     /// When events of requests may be missing.
@@ -121,8 +126,41 @@ impl Requests {
                 self.of_call(&requests, found.entered?, event.time).map(Known::Call)
             }
             Body::Plain(plain) => self.take_request(event, plain).map(Known::Request),
+            Body::Switch { io_wait, next, .. } => {
+                let known = self.waited(*next, event.time).map(Known::Wait);
+                if *io_wait {
+                    if self.waiting.len() >= THREADS_MAX {
+                        // Mostly of threads whose switch back is missing.
+                        self.waiting.clear();
+                    }
+                    self.waiting.insert(event.tid, event.time);
+                }
+                known
+            }
             _ => None,
         }
+    }
+
+    /// The requests for which a thread waited that runs from `now` on.
+    #[inline]
+    fn waited(&mut self, tid: u32, now: u64) -> Option<DiskUse> {
+        // Where no thread waits for a disk this costs nothing.
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let since = self.waiting.remove(&tid)?;
+        let requests = self.done.get(&tid)?;
+        if self.is_cut(requests, since) || self.holes.within(since, now) {
+            return None;
+        }
+        let own = requests.iter().filter(|of| of.issued != u64::MAX && of.ended > since);
+        sum(own, since)
+    }
+
+    /// Whether requests that were done after a moment may not be remembered.
+    fn is_cut(&self, requests: &[Done], since: u64) -> bool {
+        let dropped = |of: &Done| of.issued == u64::MAX && of.ended > since;
+        requests.first().is_some_and(dropped) || since < self.since
     }
 
     /// Those that are not done at a moment, as far as no events are missing; oldest first.
@@ -232,27 +270,31 @@ impl Requests {
 
     /// What a call from `entered` to `ended` had of these.
     fn of_call(&self, requests: &[Done], entered: u64, ended: u64) -> Option<DiskUse> {
-        let is_cut = requests.first().is_some_and(|of| of.issued == u64::MAX && of.ended > entered);
-        if is_cut || entered < self.since || self.holes.within(entered, ended) {
+        if self.is_cut(requests, entered) || self.holes.within(entered, ended) {
             return None;
         }
-        let mut own: Vec<&Done> = requests
+        let own = requests
             .iter()
-            .filter(|of| of.issued != u64::MAX && of.began >= entered && of.ended <= ended)
-            .collect();
-        own.sort_by_key(|of| of.began);
-        let mut sum = DiskUse::default();
-        let mut until = 0;
-        for of in own {
-            sum.requests = sum.requests.saturating_add(1);
-            sum.queue_ns = sum.queue_ns.saturating_add(of.issued.saturating_sub(of.began));
-            sum.service_ns = sum.service_ns.saturating_add(of.ended.saturating_sub(of.issued));
-            let fresh = of.ended.saturating_sub(of.began.max(until));
-            sum.busy_ns = sum.busy_ns.saturating_add(fresh);
-            until = until.max(of.ended);
-        }
-        (sum.requests != 0).then_some(sum)
+            .filter(|of| of.issued != u64::MAX && of.began >= entered && of.ended <= ended);
+        sum(own, entered)
     }
+}
+
+/// What requests come to; only what is behind `since` counts as busy.
+fn sum<'a>(requests: impl Iterator<Item = &'a Done>, since: u64) -> Option<DiskUse> {
+    let mut own: Vec<&Done> = requests.collect();
+    own.sort_by_key(|of| of.began);
+    let mut sum = DiskUse::default();
+    let mut until = since;
+    for of in own {
+        sum.requests = sum.requests.saturating_add(1);
+        sum.queue_ns = sum.queue_ns.saturating_add(of.issued.saturating_sub(of.began));
+        sum.service_ns = sum.service_ns.saturating_add(of.ended.saturating_sub(of.issued));
+        let fresh = of.ended.saturating_sub(of.began.max(until));
+        sum.busy_ns = sum.busy_ns.saturating_add(fresh);
+        until = until.max(of.ended);
+    }
+    (sum.requests != 0).then_some(sum)
 }
 
 impl Flight {
@@ -445,6 +487,49 @@ mod tests {
         // It is told once.
         let again = [&events[..], &[exit(18 * MS, 7)]].concat();
         assert_eq!(last(&[], 9 * MS, &again).0, None);
+    }
+
+    fn switch(time: u64, tid: u32, io_wait: bool, next: u32) -> Event {
+        let body = Body::Switch {
+            prev_prio: 120,
+            prev_state: if io_wait { 2 } else { 1 },
+            preempted: false,
+            io_wait,
+            next,
+            next_prio: 120,
+        };
+        event(time, tid, body)
+    }
+
+    /// A page fault is in no call: its wait has the requests.
+    #[test]
+    fn a_wait_has_the_requests_that_were_done_in_it() {
+        let events = [
+            // Of an earlier fault.
+            issue(MS, 7, 0x1, 8, 1),
+            switch(MS + 1, 7, true, 0),
+            complete(2 * MS, 0x1, 8, 0),
+            switch(2 * MS + 1, 0, false, 7),
+            insert(10 * MS, 7, 0xa, 64),
+            issue(11 * MS, 7, 0xa, 64, 1),
+            switch(12 * MS, 7, true, 0),
+            complete(15 * MS, 0xa, 64, 0),
+            switch(16 * MS, 0, false, 7),
+        ];
+        let sum = DiskUse { requests: 1, busy_ns: 3 * MS, queue_ns: MS, service_ns: 4 * MS };
+        assert_eq!(last(&[], 0, &events), (Some(Known::Wait(sum)), 0));
+        let first = DiskUse { requests: 1, busy_ns: MS - 1, queue_ns: 0, service_ns: MS };
+        assert_eq!(last(&[], 0, &events[..4]).0, Some(Known::Wait(first)));
+        // Some may be missing.
+        assert_eq!(last(&[(13 * MS, 13 * MS + 1)], 0, &events).0, None);
+        // A wait for something else, and another thread's requests.
+        let other = events.clone().map(|event| match event.body {
+            Body::Switch { next, .. } => switch(event.time, event.tid, false, next),
+            _ => event,
+        });
+        assert_eq!(last(&[], 0, &other).0, None);
+        let none = [switch(MS, 8, true, 0), switch(9 * MS, 0, false, 8)];
+        assert_eq!(last(&[], 0, &[&events[..], &none[..]].concat()).0, None);
     }
 
     #[test]

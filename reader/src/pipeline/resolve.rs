@@ -4,6 +4,7 @@
 use std::io;
 use std::mem;
 
+use flightrec_format::abi::kinds::Kind;
 use flightrec_format::abi::record::Act;
 use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::ring::LaneStream;
@@ -15,6 +16,8 @@ use super::context::{self, EventContext, Shown, Wake};
 use super::delay::Findings;
 use super::doubts::Doubts;
 use super::entries::Entries;
+use super::functions::Functions;
+use super::operations::{Operation, Operations};
 use super::requests::{Known, Requests, holes};
 use super::runq::RunQueues;
 use crate::fds::{Fds, Naming, Users};
@@ -70,6 +73,8 @@ pub struct Resolver<C> {
     threads: Threads,
     queues: RunQueues,
     requests: Requests,
+    operations: Operations,
+    functions: Functions,
     /// So many events are not shown, then all; `None`: the windows decide.
     pub lead: Option<u64>,
     passed: u64,
@@ -106,7 +111,9 @@ impl<C: Choice> Resolver<C> {
             follows_fds,
             threads: recording.threads(),
             queues: RunQueues::default(),
+            functions: Functions::new(holes(recording)),
             requests: Requests::new(holes(recording)),
+            operations: Operations::new(holes(recording)),
             lead: None,
             passed: 0,
             doubts: None,
@@ -129,6 +136,8 @@ impl<C: Choice> Resolver<C> {
         self.windows = windows;
         self.know(recording);
         self.requests.go_on(holes(recording), from);
+        self.operations.go_on(holes(recording), from);
+        self.functions.go_on(holes(recording), from);
         let headers = recording.streams.iter().flat_map(LaneStream::pages).map(Page::header);
         self.wall.learn(headers, &recording.meta);
         if self.follows_fds {
@@ -168,6 +177,8 @@ impl<C: Choice> Resolver<C> {
     ) -> io::Result<()> {
         let qlen = self.queues.take(event, found);
         let known = self.requests.take(event, found);
+        let operation = self.operations.take(event);
+        let function = self.functions.take(event);
         self.fds.advance(event.time.saturating_sub(1));
         self.passed += 1;
         let within =
@@ -180,9 +191,16 @@ impl<C: Choice> Resolver<C> {
         if let Some(Known::Request(request)) = known {
             facts.issued_by = request.issued_by;
         }
-        // An exit is shown with the descriptors as they are behind it, anything else as they are
+        if let Some(operation) = operation {
+            facts.issued_by = Some(operation.submitted_by);
+        }
+        // What ends is shown with the descriptors as they are behind it, anything else as they are
         // before.
-        let is_exit = matches!(event.body, Body::Exit { .. });
+        let is_exit = match &event.body {
+            Body::Exit { .. } => true,
+            Body::Plain(plain) => plain.kind() == Kind::IoComplete,
+            _ => false,
+        };
         if self.follows_fds && is_exit {
             self.fds.apply(event, &self.threads);
         }
@@ -204,10 +222,11 @@ impl<C: Choice> Resolver<C> {
             let whole = entry.and_then(|call| self.whole(event, call));
             let merges = self.calls.merges();
             let shown = whole.as_ref().unwrap_or(event);
-            let mut cx = self.context(shown, found, qlen, whole.is_some());
+            let mut cx = self.context(shown, found, operation, qlen, whole.is_some());
+            cx.function = function;
             match known {
                 Some(Known::Request(request)) => cx.request = Some(request),
-                Some(Known::Call(of)) => cx.disk = Some(of),
+                Some(Known::Call(of) | Known::Wait(of)) => cx.disk = Some(of),
                 None => {}
             }
             if merges {
@@ -263,6 +282,7 @@ impl<C: Choice> Resolver<C> {
         &mut self,
         event: &Event,
         found: &Findings,
+        operation: Option<Operation>,
         qlen: Option<u32>,
         whole: bool,
     ) -> EventContext<'_> {
@@ -286,6 +306,16 @@ impl<C: Choice> Resolver<C> {
                 if self.users.has(call.abi, call.nr) && self.naming != Naming::Off =>
             {
                 cx.fds = self.fds.names(tid, pid);
+            }
+            Body::IoSubmit { .. } if self.naming != Naming::Off => {
+                cx.fds = self.fds.names(tid, pid);
+            }
+            Body::Plain(_) => {
+                cx.operation = operation;
+                if let Some(of) = operation.filter(|_| self.naming != Naming::Off) {
+                    // Those of who handed it over: a worker of the kernel may tell of the result.
+                    cx.fds = self.fds.names(tid, self.threads.tgid(of.submitted_by, time));
+                }
             }
             Body::Switch { next, .. } => cx.next_comm = *self.threads.who(*next, cpu, time).1,
             Body::Waking { wakee, .. } => {

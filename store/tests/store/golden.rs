@@ -239,6 +239,14 @@ fn line(body: &Body) -> String {
             let frames = format!("{:?} {:?}", s.kernel, s.user);
             format!("sample {} {} {cut:?} {frames}", s.user_mode, s.status as u16)
         }
+        Body::IoSubmit { submit, paths } => {
+            format!("io_submit {:?}{}", submit.bytes(), texts(paths))
+        }
+        Body::Tracepoint(t) => {
+            let stack = t.stack.as_ref().map(|s| (s.status as u16, s.cut, &s.frames));
+            let context = t.context.name();
+            format!("tracepoint {} {context} {} {stack:?} {}", t.id, t.cut, bytes(&t.bytes))
+        }
         Body::Fork(f) => {
             let ids = format!("{} {} {} {}", f.parent_tid, f.parent_tgid, f.tid, f.tgid);
             format!("fork {ids} {} {} {}", f.start_time, f.cgroup, bytes(&f.comm))

@@ -168,7 +168,7 @@ fn object(name: &str, figures: &Figures) -> Value {
 }
 
 /// What is recorded: small files compiled two at a time, a tree listed and searched.
-fn mix(folder: &Path) -> Result<()> {
+pub(super) fn mix(folder: &Path) -> Result<()> {
     fs::create_dir(folder).context("can't make a folder")?;
     for i in 0..FILES {
         let text = format!(

@@ -6,6 +6,7 @@ mod fairness;
 mod overhead;
 mod peak;
 mod read;
+mod why;
 
 use std::path::PathBuf;
 
@@ -81,6 +82,13 @@ pub(crate) enum Bench {
     Vmcore,
     /// Time until `flightctl dump` prints the first line from 2 GiB of files.
     StoreRead,
+    /// Speed and memory of `flightctl why` over 10 s with a million events, and whether the shares
+    /// of random threads and windows add up. 5 minutes.
+    Why {
+        /// Number of random threads and windows.
+        #[arg(long, default_value_t = 1000)]
+        windows: u32,
+    },
     /// Disk space of a recorded compile workload, and the cost of storing it.
     Disk(disk::DiskArgs),
 }
@@ -148,6 +156,10 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 "--",
             ];
             run_command(cargo().args(example).arg(flightctl))
+        }
+        Bench::Why { windows } => {
+            crate::build::programs(Scope::Build)?;
+            why::run(windows)
         }
         Bench::Read { against } => {
             crate::build::programs(Scope::Build)?;

@@ -19,7 +19,7 @@ const ROUNDS: usize = 9;
 /// same events.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Rings that hold the whole workload, and no limit on it.
-const CONFIG: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\nmax_total = \
+pub(super) const CONFIG: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\nmax_total = \
                       \"2GiB\"\nmax_ram_percent = 50\n[budget]\ntotal = \"off\"\nper_cpu = \
                       \"off\"\n";
 const EVENTS: [&str; 6] = [
@@ -162,7 +162,7 @@ fn pages(recorder: &Recorder) -> Result<u64> {
 }
 
 /// System calls, opens and a pipe ping-pong on one CPU.
-fn workload() -> Result<()> {
+pub(super) fn workload() -> Result<()> {
     let cpu = *online_cpus().last().context("no CPU is online")?;
     let status = Command::new(c_program("cost", &["-O2", "-pthread"]))
         .arg(cpu.to_string())
@@ -198,7 +198,9 @@ fn count(reader: &mut Command) -> Result<f64> {
     let mut line = Vec::new();
     let mut output = BufReader::with_capacity(1 << 20, output);
     while output.read_until(b'\n', &mut line)? > 0 {
-        let switched_in = line.ends_with(b"] -->\n");
+        let waited = b"] --> disk: ";
+        let switched_in =
+            line.ends_with(b"] -->\n") || line.windows(waited.len()).any(|part| part == waited);
         let coverage = line.starts_with(b"#") || line.starts_with(b"{\"event\":\"coverage\"");
         events += u64::from(!(switched_in || coverage));
         line.clear();

@@ -44,13 +44,24 @@ pub(super) fn of_a_failed_unit(_: &mut Trial) -> Result<String> {
             .unwrap_or_default()
             .into_iter()
             .find(|snapshot| snapshot["reason"] == reason.as_str());
-        found.is_some()
+        // The answer comes a little behind the snapshot, or a note says why it does not.
+        found.as_ref().is_some_and(|of| {
+            let notes = of["summary"]["notes"].as_array().map_or(0, Vec::len);
+            of["summary"]["why"].is_object() || notes != 0
+        })
     });
     let instance = format!("flight-snapshot@{BROKEN}.service");
     let said = Command::new("systemctl").args(["status", &instance]).output()?;
     ensure!(came && !is("is-failed", &instance), "no snapshot of {BROKEN}: {}", lossy(&said));
     let snapshot = found.context("a snapshot")?;
     let id = text(&snapshot, "id")?;
+    // flightctl works in flightd's sandbox.
+    let summary = &snapshot["summary"];
+    ensure!(
+        summary["why"]["sentence"].as_str().is_some_and(|sentence| !sentence.is_empty()),
+        "flightctl why did not answer in the sandbox: {}",
+        summary["notes"]
+    );
     told(id, &reason)?;
     check(Command::new("systemctl").args(["reset-failed", BROKEN]))?;
     fs::remove_file(path)?;

@@ -186,7 +186,8 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
     }
     let sources = ["load-crash-kernel", "stress", "first", "quiet"]
         .map(|name| (name, format!("xtask/vm/{name}.c")));
-    let of_tests = ["storm", "wakeups"].map(|name| (name, format!("tests/programs/{name}.c")));
+    let of_tests =
+        ["storm", "wakeups", "rings"].map(|name| (name, format!("tests/programs/{name}.c")));
     for (name, source) in sources.into_iter().chain(of_tests) {
         let source = repository.join(source);
         let mut gcc = Command::new("gcc");

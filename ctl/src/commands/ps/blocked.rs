@@ -140,21 +140,16 @@ pub(super) mod tests {
 
     fn slot(tid: u32, state: u32, since: u64) -> TaskSlot {
         TaskSlot {
-            seq: 0,
             tid,
             tgid: tid,
             flags: BLOCKED,
-            start_time: 0,
-            cgroup: 0,
             comm: *b"name\0\0\0\0\0\0\0\0\0\0\0\0",
             since,
             state,
-            nr: 0,
             args: [7, 8, 9, 10, 11, 12],
             ppid: 1,
             prio: 120,
-            abi: 0,
-            known: 0,
+            ..TaskSlot::default()
         }
     }
 

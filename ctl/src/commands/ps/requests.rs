@@ -1,6 +1,7 @@
 //! Requests to disks that were not done when the machine died.
 
-use flightrec_format::abi::kinds::{BLOCK_OPS, Names};
+use flightrec_format::abi::kinds::Names;
+use flightrec_format::abi::value_names::BLOCK_OPS;
 use serde::Serialize;
 
 use crate::human::span;

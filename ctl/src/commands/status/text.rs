@@ -9,7 +9,9 @@ use flightrec_format::abi::page::Lane;
 
 use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
-use crate::state::{Budget, Descriptors, Files, Lacking, Level, Snapshots, State, Store, Unpinned};
+use crate::state::{
+    Budget, Descriptors, Files, Lacking, Level, Snapshots, State, Store, Tracepoint, Unpinned,
+};
 
 /// A paragraph: lines of a name and a value.
 #[derive(Default)]
@@ -46,6 +48,9 @@ pub(super) fn text(state: &State, zone: &TimeZone) -> String {
         let name = if i == 0 { "lacking" } else { "" };
         table.row(name, &format!("not on this kernel: {} ({})", shown(what), shown(why)));
     }
+    for (i, of) in state.tracepoints.iter().enumerate() {
+        table.row(if i == 0 { "tracepoints" } else { "" }, &tracepoint(of));
+    }
     table.row("budget", &budget(&state.budget));
     table
         .row("memory", &format!("{} of rings and tables in the kernel", bytes(state.memory_bytes)));
@@ -71,6 +76,23 @@ pub(super) fn text(state: &State, zone: &TimeZone) -> String {
         snapshots(&mut table, of, zone);
     }
     table.0
+}
+
+/// `ext4:ext4_sync_file_exit when ret != 0: 12 recorded, 3 refused, 1205 left out`
+fn tracepoint(of: &Tracepoint) -> String {
+    let Tracepoint { name, when, recorded, refused, left_out } = of;
+    let mut line = shown(name);
+    if !when.is_empty() {
+        let _ = write!(line, " when {}", shown(when));
+    }
+    let _ = write!(line, ": {recorded} recorded");
+    if *refused != 0 {
+        let _ = write!(line, ", {refused} refused");
+    }
+    if !when.is_empty() {
+        let _ = write!(line, ", {left_out} left out");
+    }
+    line
 }
 
 /// `2026-01-31 14:03:07`

@@ -3,8 +3,10 @@
 use rustc_hash::FxHashMap;
 
 use flightrec_analysis::State;
+use flightrec_analysis::reason::{Reason, ReasonKind, Wait};
 use flightrec_format::decode::{Call, Event};
 
+use crate::commands::why::words::object;
 use crate::fds::Fds;
 use crate::names::TASK_STATE;
 use crate::source::Recording;
@@ -44,14 +46,36 @@ impl Doing {
         self.units.get(&cgroup).cloned().unwrap_or_default()
     }
 
-    /// The call that a thread is in, or what it waits for outside of one.
+    /// What a thread waits for, or the call that it is in.
     pub(super) fn text(&self, state: State, call: Option<&Call>, tid: u32, tgid: u32) -> String {
         let mut text = Vec::new();
         match (state, call) {
             (State::Dead, _) | (State::Running | State::Unknown, None) => {}
             (State::Runnable, _) => text.extend_from_slice(b"a CPU"),
             (State::Held, _) => text.extend_from_slice(b"its CPU is idle: a quota, or a migration"),
+            (State::Blocked(_), Some(call)) => {
+                self.renderer.call(call, self.fds.names(tid, tgid), &mut text);
+                let printed = String::from_utf8_lossy(&text).into_owned();
+                let object = object(&printed);
+                let wait = Wait {
+                    state,
+                    call: printed.split_once('(').map(|(name, _)| name),
+                    command: call.args.get(1).copied(),
+                    object: object.as_deref().map(str::as_bytes),
+                    ..Wait::default()
+                };
+                let reason = Reason::of(&wait);
+                // The call itself says more than that it is one.
+                if reason.kind != ReasonKind::Call {
+                    text = reason.to_string().into_bytes();
+                }
+            }
             (_, Some(call)) => self.renderer.call(call, self.fds.names(tid, tgid), &mut text),
+            (State::Blocked(_), None)
+                if Reason::of(&Wait { state, ..Wait::default() }).is_idle() =>
+            {
+                text.extend_from_slice(b"work");
+            }
             (State::Blocked(state) | State::Stopped(state), None) => {
                 flags(&TASK_STATE, u64::from(state), &mut text);
             }
@@ -95,15 +119,19 @@ mod tests {
     fn the_call_or_what_is_waited_for() {
         let fd = Argument { name: "fd".into(), ctype: "int".into() };
         let read = Syscall { nr: 0, name: "read".into(), args: Some(vec![fd]) };
-        let meta = Meta { native: vec![read], ..Meta::default() };
+        let sleep = Syscall { nr: 35, name: "nanosleep".into(), args: None };
+        let meta = Meta { native: vec![read, sleep], ..Meta::default() };
         let doing = Doing::new(&Collector::new(meta).finish(Totals::default()));
         let read = Call { nargs: 1, args: [3, 0, 0, 0, 0, 0], ..call(0) };
         let text = |state, call: Option<&Call>| doing.text(state, call, 5, 5);
         assert_eq!(text(State::Blocked(2), Some(&read)), "read(3)");
+        assert_eq!(text(State::Blocked(1), Some(&call(35))), "timer");
         assert_eq!(text(State::Running, Some(&read)), "read(3)");
         assert_eq!(text(State::Runnable, Some(&read)), "a CPU");
         assert_eq!(text(State::Held, Some(&read)), "its CPU is idle: a quota, or a migration");
         assert_eq!(text(State::Blocked(2), None), "TASK_UNINTERRUPTIBLE");
+        // TASK_IDLE, as a kernel thread without work.
+        assert_eq!(text(State::Blocked(0x402), None), "work");
         assert_eq!(
             (text(State::Running, None), text(State::Dead, Some(&read))),
             (String::new(), String::new())

@@ -10,7 +10,17 @@ pub enum Mode {
     Table,
     /// A filter is being typed.
     Typing,
-    /// A thread's last events.
+    /// What is told of a thread.
+    Thread,
+}
+
+/// What is told of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum About {
+    /// Why it was slow.
+    #[default]
+    Why,
+    /// Its last events.
     Events,
 }
 
@@ -33,8 +43,9 @@ pub enum Action {
     First,
     /// Go to the last line.
     Last,
-    /// Show the last events of the selected thread, or show them anew.
-    Open,
+    /// Tell this of the selected thread, or of the one that is shown; `None`: read anew what is
+    /// shown.
+    Open(Option<About>),
     /// Go back to the table; there, forget the filter.
     Back,
     /// Type a filter.
@@ -55,11 +66,12 @@ pub fn action(key: KeyEvent, mode: Mode) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return matches!(key.code, KeyCode::Char('c')).then_some(Action::Quit);
     }
+    let why = Action::Open(Some(About::Why));
     Some(match (mode, key.code) {
         (Mode::Typing, KeyCode::Char(letter)) => Action::Letter(letter),
         (Mode::Typing, KeyCode::Backspace) => Action::Erase,
         (Mode::Typing, KeyCode::Enter) => Action::Accept,
-        (_, KeyCode::Esc) | (Mode::Events, KeyCode::Backspace) => Action::Back,
+        (_, KeyCode::Esc) | (Mode::Thread, KeyCode::Backspace) => Action::Back,
         (_, KeyCode::Up) => Action::Down(-1),
         (_, KeyCode::Down) => Action::Down(1),
         (_, KeyCode::PageUp) => Action::Page(-1),
@@ -68,9 +80,11 @@ pub fn action(key: KeyEvent, mode: Mode) -> Option<Action> {
         (_, KeyCode::End) => Action::Last,
         (Mode::Typing, _) => return None,
         (_, KeyCode::Char('q')) => Action::Quit,
-        (Mode::Events, KeyCode::Left) => Action::Right(-8),
-        (Mode::Events, KeyCode::Right) => Action::Right(8),
-        (Mode::Events, KeyCode::Char('r')) | (Mode::Table, KeyCode::Enter) => Action::Open,
+        (Mode::Thread, KeyCode::Left) => Action::Right(-8),
+        (Mode::Thread, KeyCode::Right) => Action::Right(8),
+        (Mode::Thread, KeyCode::Char('r')) => Action::Open(None),
+        (Mode::Thread, KeyCode::Char('e')) => Action::Open(Some(About::Events)),
+        (Mode::Thread, KeyCode::Char('w')) | (Mode::Table, KeyCode::Enter) => why,
         (Mode::Table, KeyCode::Left) => Action::SortBeside(-1),
         (Mode::Table, KeyCode::Right) => Action::SortBeside(1),
         (Mode::Table, KeyCode::Char('s')) => Action::Sort(Column::Syscalls),
@@ -96,13 +110,17 @@ mod tests {
     fn letters_sort_in_the_table_and_are_letters_in_a_filter() {
         assert_eq!(press(KeyCode::Char('e'), Mode::Table), Some(Action::Sort(Column::Errors)));
         assert_eq!(press(KeyCode::Char('q'), Mode::Typing), Some(Action::Letter('q')));
-        assert_eq!(press(KeyCode::Char('r'), Mode::Events), Some(Action::Open));
+        assert_eq!(press(KeyCode::Char('r'), Mode::Thread), Some(Action::Open(None)));
+        assert_eq!(
+            (press(KeyCode::Enter, Mode::Table), press(KeyCode::Char('e'), Mode::Thread)),
+            (Some(Action::Open(Some(About::Why))), Some(Action::Open(Some(About::Events))))
+        );
         assert_eq!(press(KeyCode::Char('x'), Mode::Table), None);
     }
 
     #[test]
     fn control_c_always_ends_and_no_other_control_does_anything() {
-        for mode in [Mode::Table, Mode::Typing, Mode::Events] {
+        for mode in [Mode::Table, Mode::Typing, Mode::Thread] {
             let press =
                 |letter| action(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL), mode);
             assert_eq!((press('c'), press('q')), (Some(Action::Quit), None));

@@ -1,11 +1,13 @@
 //! `flightctl top`: the busiest threads, live: accounting over events ([`model`], [`table`]), what
 //! threads are in ([`doing`]), what the screen shows ([`screen`]) and how it looks ([`view`],
-//! [`plain`]), its keys ([`keys`]), and what drives them ([`run`]).
+//! [`plain`]), its keys ([`keys`]), a terminal that is gone (`hangup`), and what drives them
+//! ([`run`]).
 
 pub mod args;
 pub mod column;
 pub mod doing;
 pub mod events;
+mod hangup;
 pub mod keys;
 pub mod model;
 pub mod past;

@@ -94,7 +94,7 @@ pub fn head(sort: Column, wide: Wide) -> String {
          {blocked:>7}",
         "tid", "pid", "name"
     );
-    wide.append(["unit", "woken by", "in, or waiting for"], &mut head);
+    wide.append(["unit", "woken by", "waits for (or is in)"], &mut head);
     head
 }
 
@@ -243,7 +243,7 @@ mod tests {
             let wide = lines(width);
             assert!(wide.iter().all(|line| line.len() <= width), "{wide:#?}");
             assert!(
-                wide[0].contains("in, or waiting for") && wide[1].contains(words[0]),
+                wide[0].contains("waits for (or is in)") && wide[1].contains(words[0]),
                 "{wide:#?}"
             );
             assert!(
@@ -262,7 +262,7 @@ mod tests {
         table.rows[0].woken = "hardirq".into();
         let of = |width| text(&table, "", Column::Syscalls, Look { width, ..LOOK });
         let (wide, less) = (of(160), of(120));
-        assert!(wide.contains("  woken by              in, or") && !less.contains("woken"));
+        assert!(wide.contains("  woken by              waits for") && !less.contains("woken"));
         assert!(
             wide.contains("nginx.service             hardirq               read(3</x"),
             "{wide}"

@@ -10,20 +10,21 @@ use ratatui::crossterm::event::{self, Event as Input};
 
 use flightrec_format::merge::Merge;
 
-use super::keys;
+use super::keys::{self, About};
 use super::model::Model;
 use super::plain::{self, Look};
 use super::plan::TopPlan;
 use super::screen::{Screen, Wish};
 use super::table::Table;
-use super::{events, past, view};
+use super::{events, hangup, past, view};
+use crate::commands::why;
 use crate::coverage;
 use crate::exit::Exit;
 use crate::follow::follower::{Answer, Beginning, Follower};
 use crate::follow::stop::Stop;
 use crate::output::{Output, note};
 use crate::progress::Progress;
-use crate::source::SourceError;
+use crate::source::{Origin, SourceError};
 use crate::text::coverage::lacking;
 use crate::window::nanos;
 
@@ -48,9 +49,10 @@ pub fn run(plan: &TopPlan, zone: &TimeZone) -> Result<Exit> {
     let colour = Output::standard().colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
     let screen = Screen::new(plan.sort, plan.filter.clone(), colour);
     Progress::off();
+    hangup::watch(stop.clone())?;
     // From here on also a panic restores the terminal.
     let terminal = ratatui::try_init()?;
-    let result = Live { zone, stop: &stop, feed, screen, terminal }.run();
+    let result = Live { origin: &plan.origin, zone, stop: &stop, feed, screen, terminal }.run();
     ratatui::try_restore()?;
     result.map(|()| Exit::Fine)
 }
@@ -164,6 +166,7 @@ fn begin(beginning: &Beginning) -> Model {
 }
 
 struct Live<'a> {
+    origin: &'a Origin,
     zone: &'a TimeZone,
     stop: &'a Stop,
     feed: Feed,
@@ -175,7 +178,7 @@ impl Live<'_> {
     fn run(&mut self) -> Result<()> {
         let mut ask_at = Instant::now();
         self.draw()?;
-        while !self.stop.reached() {
+        while !self.stop.reached() && !hangup::is_gone() {
             if Instant::now() >= ask_at {
                 ask_at = Instant::now() + ASK;
                 self.ask()?;
@@ -222,24 +225,28 @@ impl Live<'_> {
         };
         match wish {
             Some(Wish::Quit) => return Ok(false),
-            Some(Wish::Events(tid)) => self.events(tid)?,
+            Some(Wish::Thread(tid, about)) => self.open(tid, about)?,
             _ => {}
         }
         self.draw()?;
         Ok(true)
     }
 
-    fn events(&mut self, tid: u32) -> Result<()> {
+    fn open(&mut self, tid: u32, about: About) -> Result<()> {
         self.screen.note = Some(format!("reading the events of thread {tid}"));
         self.draw()?;
         self.screen.note = None;
-        match events::last(&mut self.feed.follower, tid, self.zone) {
+        let lines = match about {
+            About::Why => why::of_thread(self.origin, tid, self.zone),
+            About::Events => events::last(&mut self.feed.follower, tid, self.zone),
+        };
+        match lines {
             Ok(lines) => {
                 let row = self.screen.table.rows.iter().find(|row| row.tid == tid);
                 let name = row
                     .map(plain::name)
                     .or_else(|| Some(self.screen.detail.as_ref()?.name.clone()));
-                self.screen.open(tid, name.unwrap_or_default(), lines);
+                self.screen.open(tid, name.unwrap_or_default(), about, lines);
             }
             Err(e) => self.screen.note = Some(format!("{e:#}")),
         }

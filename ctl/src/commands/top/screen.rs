@@ -1,20 +1,22 @@
 //! What the screen shows, and what a key changes in it.
 
 use super::column::Column;
-use super::keys::{Action, Mode};
+use super::keys::{About, Action, Mode};
 use super::table::{Row, Table};
 
 /// Longest filter, in characters.
 const FILTER_MAX: usize = 40;
 
-/// A thread's last events.
+/// What is told of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Detail {
+    /// What it is.
+    pub about: About,
     /// Thread.
     pub tid: u32,
     /// Its name, printable.
     pub name: String,
-    /// Its events, oldest first; printable.
+    /// The answer, or its events, oldest first; printable.
     pub lines: Vec<String>,
     /// First line on the screen.
     pub top: usize,
@@ -29,8 +31,8 @@ pub enum Wish {
     Nothing,
     /// End.
     Quit,
-    /// Find the last events of this thread.
-    Events(u32),
+    /// Find this of this thread.
+    Thread(u32, About),
 }
 
 /// The screen.
@@ -67,7 +69,7 @@ impl Screen {
     /// What keys mean now.
     pub fn mode(&self) -> Mode {
         match self {
-            Self { detail: Some(_), .. } => Mode::Events,
+            Self { detail: Some(_), .. } => Mode::Thread,
             Self { typing: true, .. } => Mode::Typing,
             _ => Mode::Table,
         }
@@ -100,15 +102,13 @@ impl Screen {
                     detail.left = detail.left.saturating_add_signed(by).min(widest);
                 }
             }
-            Action::Open => {
+            Action::Open(about) => {
                 let rows = self.rows();
                 let selected = rows.get(self.place(&rows)).map(|row| row.tid);
-                return self
-                    .detail
-                    .as_ref()
-                    .map(|detail| detail.tid)
-                    .or(selected)
-                    .map_or(Wish::Nothing, Wish::Events);
+                let shown = self.detail.as_ref();
+                let about = about.or(shown.map(|detail| detail.about)).unwrap_or_default();
+                let tid = shown.map(|detail| detail.tid).or(selected);
+                return tid.map_or(Wish::Nothing, |tid| Wish::Thread(tid, about));
             }
             Action::Back => {
                 if self.detail.take().is_none() {
@@ -129,13 +129,17 @@ impl Screen {
         Wish::Nothing
     }
 
-    /// Opens a thread: its last events, of which the newest are seen.
-    pub fn open(&mut self, tid: u32, name: String, lines: Vec<String>) {
+    /// Opens a thread: why it was slow, from the beginning on; or its last events, of which the
+    /// newest are seen.
+    pub fn open(&mut self, tid: u32, name: String, about: About, lines: Vec<String>) {
         // The names of the table's columns make room for one more.
         let room = self.room + usize::from(self.detail.is_none());
-        let top = lines.len().saturating_sub(room.max(1));
-        let left = self.detail.as_ref().map_or(0, |detail| detail.left);
-        self.detail = Some(Detail { tid, name, lines, top, left });
+        let top = match about {
+            About::Why => 0,
+            About::Events => lines.len().saturating_sub(room.max(1)),
+        };
+        let left = self.detail.as_ref().filter(|of| of.about == about).map_or(0, |of| of.left);
+        self.detail = Some(Detail { about, tid, name, lines, top, left });
     }
 
     fn go(&mut self, by: isize) {

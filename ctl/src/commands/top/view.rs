@@ -7,14 +7,16 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::column::Column;
+use super::keys::About;
 use super::plain::{self, Wide};
 use super::screen::{Detail, Screen};
 use super::table::Row;
 use crate::human::counted;
 
-const TABLE_KEYS: &str = "q quit  s e r d h b or ←→ sort  ↑↓ select  Enter events  / filter";
+const TABLE_KEYS: &str = "q quit  s e r d h b or ←→ sort  ↑↓ select  Enter why  / filter";
 const TYPING_KEYS: &str = "Enter done  Esc no filter  (a part of name, tid or pid)";
-const EVENTS_KEYS: &str = "Esc back  r read again  ↑↓ ←→ PgUp PgDn Home End move  q quit";
+const WHY_KEYS: &str = "Esc back  e events  r read again  ↑↓ ←→ PgUp PgDn Home End move  q quit";
+const EVENTS_KEYS: &str = "Esc back  w why  r read again  ↑↓ ←→ PgUp PgDn Home End move  q quit";
 
 /// Draws all of it.
 pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
@@ -22,18 +24,20 @@ pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
         Layout::vertical([Constraint::Length(2), Constraint::Min(0), Constraint::Length(1)])
             .areas(frame.area());
     if let Some(detail) = &screen.detail {
-        let said = [
-            format!("Last events of thread {} {}", detail.tid, detail.name),
-            place(detail, middle),
-        ];
+        let what = match detail.about {
+            About::Why => "Why it was slow in the last 10 s: thread",
+            About::Events => "Last events of thread",
+        };
+        let said = [format!("{what} {} {}", detail.tid, detail.name), place(detail, middle)];
         lines(frame, top, &said, Style::new().bold());
-        events(frame, middle, detail);
+        told(frame, middle, detail);
         screen.room = usize::from(middle.height);
     } else {
         lines(frame, top, &[summary(screen), choice(screen)], Style::new());
         table(frame, middle, screen);
     }
     let keys = match screen {
+        Screen { detail: Some(Detail { about: About::Why, .. }), .. } => WHY_KEYS,
         Screen { detail: Some(_), .. } => EVENTS_KEYS,
         Screen { typing: true, .. } => TYPING_KEYS,
         _ => TABLE_KEYS,
@@ -107,8 +111,8 @@ fn table(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen) {
     frame.render_widget(Paragraph::new(all), area);
 }
 
-fn events(frame: &mut Frame<'_>, area: Rect, detail: &Detail) {
-    // Every character of an event's line is one byte, and one column.
+fn told(frame: &mut Frame<'_>, area: Rect, detail: &Detail) {
+    // Every character of a line is one byte, and one column.
     let part = |line: &String| line.get(detail.left..).unwrap_or_default().to_owned();
     let shown = detail.lines.iter().skip(detail.top).take(usize::from(area.height));
     let text: Vec<Line<'_>> = shown.map(|line| Line::raw(part(line))).collect();
@@ -119,7 +123,7 @@ fn events(frame: &mut Frame<'_>, area: Rect, detail: &Detail) {
 fn place(detail: &Detail, area: Rect) -> String {
     let last = (detail.top + usize::from(area.height)).min(detail.lines.len());
     match detail.lines.len() {
-        0 => "the recording holds none of them any more".to_owned(),
+        0 => "the recording holds none of its events any more".to_owned(),
         all => format!("lines {} to {last} of {all}", detail.top + 1),
     }
 }
@@ -232,7 +236,7 @@ mod tests {
         screen.act(Action::Sort(Column::Run));
         assert!(drawn(&mut screen, 80, 5)[3].contains("init"));
         screen.act(Action::First);
-        assert_eq!(screen.act(Action::Open), Wish::Events(20));
+        assert_eq!(screen.act(Action::Open(Some(About::Why))), Wish::Thread(20, About::Why));
         screen.act(Action::Last);
         assert_eq!(screen.selected, Some(1));
         screen.act(Action::Page(-1));
@@ -262,7 +266,7 @@ mod tests {
         let mut screen = screen();
         drawn(&mut screen, 40, 8);
         let text = (0..20).map(|i| format!("{i:02} {}", "x".repeat(60))).collect();
-        screen.open(20, "hog".into(), text);
+        screen.open(20, "hog".into(), About::Events, text);
         let lines = drawn(&mut screen, 40, 8);
         assert!(
             lines[0].starts_with("Last events of thread 20 hog")
@@ -276,7 +280,15 @@ mod tests {
         screen.act(Action::First);
         screen.act(Action::Right(-8));
         assert!(drawn(&mut screen, 40, 8)[2].starts_with("00 x"));
-        assert_eq!(screen.act(Action::Open), Wish::Events(20));
+        assert_eq!(screen.act(Action::Open(None)), Wish::Thread(20, About::Events));
+        let why = Wish::Thread(20, About::Why);
+        assert_eq!(screen.act(Action::Open(Some(About::Why))), why);
+        let answer = ["hog (20) waited", "", "more"].map(str::to_owned).to_vec();
+        screen.open(20, "hog".into(), About::Why, answer);
+        let lines = drawn(&mut screen, 60, 4);
+        assert_eq!(lines[0], "Why it was slow in the last 10 s: thread 20 hog");
+        assert_eq!(lines[2], "hog (20) waited");
+        assert_eq!(screen.act(Action::Open(None)), why);
         screen.act(Action::Back);
         assert_eq!(screen.detail, None);
     }
@@ -288,7 +300,7 @@ mod tests {
             drawn(&mut screen, width, height);
             screen.act(Action::Page(1));
             drawn(&mut screen, width, height);
-            screen.open(1, String::new(), vec!["x".into(); 9]);
+            screen.open(1, String::new(), About::Events, vec!["x".into(); 9]);
             drawn(&mut screen, width, height);
         }
         drawn(&mut Screen::default(), 80, 24);

@@ -1,8 +1,8 @@
-use flightrec_format::abi::kinds::{BODY_MAX, Kind};
+use flightrec_format::abi::kinds::{BODY_MAX, IoSubmit, Kind};
 use flightrec_format::abi::record::sample::UserFrame;
 use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::record::{Exec, Fork, Rename, TaskExit, WakeContext};
-use flightrec_format::decode::{Plain, Sample, Stack};
+use flightrec_format::decode::{Plain, Sample, Stack, Tracepoint};
 use proptest::prelude::*;
 
 use super::super::Wake;
@@ -82,6 +82,27 @@ fn bodies() -> impl Strategy<Value = Body> {
                 let (status, kernel) = (Status::of(status), kernel.into());
                 Body::Sample(Sample { user_mode, status, kernel_cut, user_cut, kernel, user })
             }),
+        (any::<([u32; 6], u64)>(), prop::collection::vec(text(), 0..3)).prop_map(
+            |(([ring, operation, op, fd, flags, submitter], user_data), paths)| Body::IoSubmit {
+                submit: IoSubmit {
+                    ring,
+                    operation,
+                    user_data,
+                    op: op % 80,
+                    fd: fd as i32,
+                    flags,
+                    submitter
+                },
+                paths
+            }
+        ),
+        (any::<(u16, u8, bool)>(), prop::collection::vec(any::<u8>(), 0..80)).prop_map(
+            |((id, context, cut), bytes)| {
+                let context = WakeContext::from_bits(context);
+                let id = id % 4;
+                Body::Tracepoint(Tracepoint { id, context, bytes: bytes.into(), cut, stack: None })
+            }
+        ),
         (any::<(u32, u32, [u8; 16])>()).prop_map(|(tid, tgid, comm)| Body::Fork(Fork {
             parent_tid: tid,
             parent_tgid: tgid,

@@ -237,6 +237,7 @@ fn exits_show_arguments_when_no_entry_was_seen() {
         colour: false,
         fds: Naming::Near,
         stacks: true,
+        graph: false,
         time_zone: TimeZone::UTC,
     };
     let event = Event { time: 0, cpu: 1, tid: 8883, body: body(Vec::new()) };
@@ -289,6 +290,7 @@ fn hostile_names_of_calls_are_escaped_and_bounded() {
         merge: false,
         fds: Naming::Near,
         stacks: true,
+        graph: false,
         time_zone: TimeZone::UTC,
     };
     let mut out = Vec::new();

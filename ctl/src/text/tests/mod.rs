@@ -39,6 +39,7 @@ fn table(text: &str) -> Vec<Syscall> {
 
 pub(crate) fn meta() -> Meta {
     Meta {
+        tracepoints: vec![super::tracepoint::tests::tracepoint()],
         native: table(include_str!("native.txt")),
         compat: table(include_str!("compat.txt")),
         ..Meta::default()
@@ -54,6 +55,7 @@ fn renderer() -> Renderer {
             merge: false,
             fds: Naming::Near,
             stacks: true,
+            graph: false,
             time_zone: TimeZone::UTC,
         },
     )

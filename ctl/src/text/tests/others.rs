@@ -173,6 +173,7 @@ fn colours_frame_failures_and_nothing_else() {
             merge: false,
             fds: Naming::Near,
             stacks: true,
+            graph: false,
             time_zone: TimeZone::UTC,
         },
     );

@@ -38,10 +38,16 @@ impl Machine {
         let share = limits.per_cpu.unwrap_or(0.0);
         Self {
             load: load.to_vec(),
-            ladder: Ladder::new(&vec![0; load.len()], &limits, true),
+            ladder: Ladder::new(&vec![(0, false); load.len()], &limits, true),
             tokens: vec![for_calls(share) * limits.burst; load.len()],
             rungs: vec![
-                Rung { level: 0, limit: limits.per_cpu, refused: 0.0, least: 0.0 };
+                Rung {
+                    level: 0,
+                    thin: false,
+                    limit: limits.per_cpu,
+                    refused: 0.0,
+                    least: 0.0
+                };
                 load.len()
             ],
             limits,
@@ -57,8 +63,9 @@ impl Machine {
         let is_attached = self.ladder.is_attached();
         for ((load, tokens), rung) in self.load.iter().zip(&mut self.tokens).zip(&self.rungs) {
             let calls = if is_attached { load.0 * dt } else { 0.0 };
-            let given =
-                self.limits.order.iter().take(rung.level).fold(0, |bits, step| bits | step.bit());
+            let given = of_calls(&self.limits.order)
+                .take(rung.level)
+                .fold(0, |bits, step| bits | step.bit());
             let strings = if given & Step::NoStrings.bit() == 0 { load.1 } else { 0.0 };
             let each = f64::from(COSTS.call_with(given)) + strings * f64::from(COSTS.string);
             let share = rung.limit.map_or(f64::INFINITY, for_calls);
@@ -80,6 +87,9 @@ impl Machine {
                 with_strings,
                 sched: 0.0,
                 disk: 0.0,
+                stacks: (!rung.thin).then_some(0.0),
+                looked: 0.0,
+                sched_full: 1.0,
                 full,
             });
         }
@@ -231,13 +241,16 @@ fn without_limits_nothing_is_given_up() {
     let mut machine = Machine::new(&[(4e6, 1.0)], Limits { per_cpu: None, ..limits(2.0, None) });
     machine.ladder.cpus[0].level = 3;
     machine.look();
-    assert_eq!(machine.rungs[0], Rung { level: 0, limit: None, refused: 0.0, least: 0.0 });
+    assert_eq!(
+        machine.rungs[0],
+        Rung { level: 0, thin: false, limit: None, refused: 0.0, least: 0.0 }
+    );
 }
 
 #[test]
 fn a_daemon_that_takes_all_of_the_total_does_not_keep_system_calls_away() {
     let limits = limits(2.0, Some(1e7));
-    let mut ladder = Ladder::new(&[0], &limits, false);
+    let mut ladder = Ladder::new(&[(0, false)], &limits, false);
     ladder.left = -1e7;
     ladder.duty = Duty::Off { since: 0.0, need: 5e6 };
     let looks = (0..100).position(|_| {
@@ -250,7 +263,7 @@ fn a_daemon_that_takes_all_of_the_total_does_not_keep_system_calls_away() {
 #[test]
 fn scheduling_keeps_to_the_total_while_calls_are_detached() {
     let limits = limits(5.0, Some(4e7));
-    let mut ladder = Ladder::new(&[0, 0], &limits, false);
+    let mut ladder = Ladder::new(&[(0, false); 2], &limits, false);
     let flood = Sight { sched: 250_000.0, ..Sight::default() };
     let limit_of = |ladder: &mut Ladder| {
         let rungs = ladder.step(&limits, &COSTS, 0.25, &[flood, flood], (2e7, 1e6));
@@ -266,4 +279,61 @@ fn scheduling_keeps_to_the_total_while_calls_are_detached() {
         assert!(limit <= 4e7 * 1.01, "{limit} ns a second, of 40,000,000 for all CPUs together");
     }
     assert!(detached > 50, "{detached}");
+}
+
+/// A CPU whose threads switch so often a second, with so many ns of stacks for each; whether they
+/// are given up in the end, and for how long they were not, s.
+fn with_stacks(limits: &Limits, sched: f64, stacks: f64, seconds: f64) -> (bool, f64) {
+    let mut ladder = Ladder::new(&[(0, false)], limits, true);
+    let share = limits.per_cpu.map_or(f64::INFINITY, for_sched);
+    let (mut tokens, mut thin, mut whole) = (share * limits.burst, false, 0.0);
+    let dt = 0.25;
+    for _ in 0..(seconds / dt) as usize {
+        let cost = sched * dt * (f64::from(COSTS.sched) + if thin { 0.0 } else { stacks });
+        tokens = (tokens + share * dt - cost).clamp(0.0, share * limits.burst);
+        let sight = Sight {
+            sched: sched * dt,
+            stacks: (!thin).then_some(sched * dt * stacks),
+            sched_full: tokens / (share * limits.burst),
+            full: 1.0,
+            ..Sight::default()
+        };
+        whole += if thin { 0.0 } else { dt };
+        let rungs = ladder.step(limits, &COSTS, dt, &[sight], (cost, 0.0));
+        assert_eq!(rungs[0].level, 0, "calls have an allowance of their own");
+        thin = rungs[0].thin;
+    }
+    (thin, whole)
+}
+
+#[test]
+fn stacks_go_first_where_scheduling_costs_too_much() {
+    let of_5 = limits(5.0, None);
+    // Of 20 ms a second: 10 ms of switches, and 60 of stacks, for which the burst lasts a while.
+    let switches = 1e7 / f64::from(COSTS.sched);
+    let dear = 6.0 * f64::from(COSTS.sched);
+    let (thin, whole) = with_stacks(&of_5, switches, dear, 120.0);
+    assert!(thin && (5.0..30.0).contains(&whole), "{whole}");
+    // They stay away as long as they would not fit.
+    let later = with_stacks(&of_5, switches, dear, 600.0).1;
+    assert!((later - whole).abs() < 0.1, "{later}, {whole}");
+    // Where all fits, where it is not in the order, and where there is no limit, they are taken.
+    let all = |(thin, whole): (bool, f64)| !thin && whole > 119.9;
+    assert!(all(with_stacks(&of_5, switches, 0.5 * f64::from(COSTS.sched), 120.0)));
+    let other = Limits { order: vec![Step::NoStrings], ..of_5.clone() };
+    assert!(all(with_stacks(&other, switches, dear, 120.0)));
+    let none = Limits { per_cpu: None, ..of_5 };
+    assert!(all(with_stacks(&none, switches, dear, 120.0)));
+}
+
+#[test]
+fn stacks_come_back_when_they_fit_again() {
+    let limits = limits(5.0, None);
+    let mut ladder = Ladder::new(&[(0, true)], &limits, false);
+    let quiet = Sight { sched: 10.0, sched_full: 1.0, full: 1.0, ..Sight::default() };
+    let thin =
+        |ladder: &mut Ladder| ladder.step(&limits, &COSTS, 0.25, &[quiet], (0.0, 0.0))[0].thin;
+    assert!(thin(&mut ladder), "not at once");
+    let looks = (0..100).take_while(|_| thin(&mut ladder)).count();
+    assert!((15..25).contains(&looks), "{looks} looks of a quarter of a second");
 }

@@ -3,6 +3,7 @@
 mod files;
 
 use std::fs::{self, Permissions};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flightrec_format::control::{
-    self, Account, Budget, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX,
-    Request, Response, STACKS_MAX, SnapshotStatus, StoreStatus, ThreadStack,
+    self, Account, Budget, DescriptorStatus, FunctionCalls, NewProbe, PAGES_MAX, Position,
+    ProbeChoice, ProbeStatus, REQUEST_MAX, RESPONSE_MAX, Request, Response, STACKS_MAX,
+    SnapshotStatus, StoreStatus, ThreadStack,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -75,11 +77,36 @@ impl Backend for Fake {
             unpinned: None,
             switched_off: Vec::new(),
             lacking: Vec::new(),
+            tracepoints: Vec::new(),
         }
     }
 
     fn meta(&self) -> String {
         "{}".into()
+    }
+
+    fn add_probe(&self, new: &NewProbe, events: Vec<OwnedFd>) -> Result<ProbeStatus, String> {
+        Ok(ProbeStatus {
+            functions: events.len() as u32,
+            spec: new.spec.clone(),
+            ..Default::default()
+        })
+    }
+
+    fn probes(&self) -> Vec<ProbeStatus> {
+        vec![ProbeStatus { id: 1, ..ProbeStatus::default() }]
+    }
+
+    fn takes_files(&self) -> bool {
+        true
+    }
+
+    fn remove_probes(&self, _: &ProbeChoice) -> Result<Vec<ProbeStatus>, String> {
+        Err("none".into())
+    }
+
+    fn function_calls(&self) -> (Vec<FunctionCalls>, u64) {
+        (Vec::new(), 5)
     }
 
     fn pages(&self, from: u64, until: u64) -> Batches {

@@ -10,7 +10,7 @@ use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
-use flightrec_format::symbols::{Frame, Symbols};
+use flightrec_format::symbols::Symbols;
 use flightrec_store::snapshot::{About, Failure, Hog, Involved, Summary, Wait, WaitKind};
 
 use super::Living;
@@ -216,6 +216,7 @@ impl<'a> Pass<'a> {
             from: self.from,
             until: self.until,
             notes: Vec::new(),
+            why: None,
             involved: self.involved(),
             waits: self.waits.longest.iter().map(|wait| self.wait(wait)).collect(),
             hogs: self.hogs(),
@@ -279,12 +280,7 @@ impl<'a> Pass<'a> {
         }
         let recorded = self.waits.stacks.get(&(wait.tid, wait.from)).map(|frames| &**frames);
         let frames = recorded.or_else(|| self.living.stack(wait.tid, wait.from));
-        let name = |frame: &u32| match self.symbols.find(*frame) {
-            Some(Frame { function, module: Some(module), .. }) => format!("{function} [{module}]"),
-            Some(Frame { function, module: None, .. }) => function.to_owned(),
-            None => format!("?{frame:#x}"),
-        };
-        frames.into_iter().flatten().map(name).collect()
+        frames.into_iter().flatten().map(|frame| self.symbols.name(*frame)).collect()
     }
 
     fn call(&self, call: CallId) -> String {

@@ -125,21 +125,10 @@ fn a_wait_says_where_in_the_kernel_it_was() {
     let meta = Meta { symbols: vec![symbol(100, "wait [xfs]")], ..Meta::default() };
     let about = About { threads: vec![5, 6, 9], ..About::default() };
     let slot = |tid, since: u64| TaskSlot {
-        seq: 0,
         tid,
-        tgid: tid,
         flags: BLOCKED,
-        start_time: 0,
-        cgroup: 0,
-        comm: [0; 16],
         since: since * MS,
-        state: 2,
-        nr: 0,
-        args: [0; 6],
-        ppid: 1,
-        prio: 120,
-        abi: 0,
-        known: 0,
+        ..TaskSlot::default()
     };
     let living = Living {
         // Thread 5 has run since, and thread 9 has blocked behind the moment of the stacks.

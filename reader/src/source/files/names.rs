@@ -18,7 +18,7 @@ const SAID_MAX: usize = 1 << 20;
 
 /// Bytes of pages up to which all are held as they are.
 pub(super) fn whole_max() -> u64 {
-    memory::pages_max() / 8
+    memory::pages_max() / 16
 }
 
 /// Blocks that were read for names, of which no page was needed: what they say was said again

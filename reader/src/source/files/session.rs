@@ -8,7 +8,7 @@ use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
-use flightrec_format::meta::{Binary, Meta, Symbol};
+use flightrec_format::meta::{Binary, Meta, Probed, Symbol};
 use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings, is_loss};
 use flightrec_format::totals::Totals;
@@ -49,7 +49,8 @@ pub struct SessionSource {
     remarks: Vec<String>,
     /// What need not be read for names.
     superseded: Rc<RefCell<Superseded>>,
-    /// The names of functions and binaries that all of it has, once they were read.
+    /// The names of functions and binaries that all of it has, and of what was probed, once they
+    /// were read.
     names: Option<Names>,
 }
 
@@ -57,11 +58,16 @@ pub struct SessionSource {
 struct Names {
     symbols: Vec<Symbol>,
     binaries: Vec<Binary>,
+    probed: Vec<Probed>,
 }
 
 impl Names {
     fn of(meta: &Meta) -> Self {
-        Self { symbols: meta.symbols.clone(), binaries: meta.binaries.clone() }
+        Self {
+            symbols: meta.symbols.clone(),
+            binaries: meta.binaries.clone(),
+            probed: meta.probed.clone(),
+        }
     }
 
     /// Enters them, where they are more.
@@ -75,6 +81,10 @@ impl Names {
         };
         if named(&self.binaries) > named(&meta.binaries) {
             meta.binaries.clone_from(&self.binaries);
+        }
+        let functions = |all: &[Probed]| all.iter().map(|of| of.functions.len()).sum::<usize>();
+        if functions(&self.probed) > functions(&meta.probed) {
+            meta.probed.clone_from(&self.probed);
         }
     }
 }
@@ -470,7 +480,7 @@ impl SessionSource {
         let before = before.map(|mark| mark.totals);
         let after = after.map(|mark| mark.totals).unwrap_or_default();
         let mut asked = window;
-        let fits = |window| weight(&opened, window, lanes) <= memory::pages_max();
+        let fits = |window| weight(&opened, window, lanes) <= memory::to_marks_max();
         if !whole && fits(to_the_marks(window, before.as_ref(), &after)) {
             // The counters tell exactly what damage cost: up to the next moment at which they are
             // known.

@@ -16,6 +16,7 @@ use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
+use super::part::{Part, without};
 use crate::command::{cargo, probe, repository, run as run_command};
 
 /// The events that flightrec records, as its peers name them.
@@ -42,6 +43,10 @@ pub(super) enum Condition {
     /// The programs of another build.
     Before,
     WithoutStrings,
+    /// Without one part.
+    Without(Part),
+    /// Without any of these.
+    WithoutParts,
     Drawing,
     Sharing,
     /// The same with a process that is not young.
@@ -51,7 +56,7 @@ pub(super) enum Condition {
 }
 
 impl Condition {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::Off,
         Self::Floor,
         Self::ClockFloor,
@@ -59,6 +64,18 @@ impl Condition {
         Self::Flightrec,
         Self::Before,
         Self::WithoutStrings,
+        Self::Without(Part::Structures),
+        Self::Without(Part::Signals),
+        Self::Without(Part::Disk),
+        Self::Without(Part::Memory),
+        Self::Without(Part::Interrupts),
+        Self::Without(Part::Locks),
+        Self::Without(Part::Network),
+        Self::Without(Part::Throttling),
+        Self::Without(Part::IoUring),
+        Self::Without(Part::Stacks),
+        Self::Without(Part::Samples),
+        Self::WithoutParts,
         Self::Drawing,
         Self::Sharing,
         Self::SharingOlder,
@@ -75,6 +92,8 @@ impl Condition {
             Self::Flightrec => "flightrec",
             Self::Before => "flightrec, --against",
             Self::WithoutStrings => "flightrec, strings = false",
+            Self::Without(part) => part.name(),
+            Self::WithoutParts => "calls, scheduling, tasks",
             Self::Drawing => "flightrec, limited",
             Self::Sharing => "limited, by who draws",
             Self::SharingOlder => "the same, older process",
@@ -93,6 +112,8 @@ impl Condition {
             Self::Flightrec => "flightrec",
             Self::Before => "flightrec_before",
             Self::WithoutStrings => "flightrec_without_strings",
+            Self::Without(part) => part.key(),
+            Self::WithoutParts => "without_parts",
             Self::Drawing => "flightrec_limited",
             Self::Sharing => "flightrec_limited_by_process",
             Self::SharingOlder => "flightrec_limited_by_older_process",
@@ -134,6 +155,8 @@ impl Condition {
             Self::StoreFloor => floor("store"),
             Self::Flightrec | Self::Before => recorder(""),
             Self::WithoutStrings => recorder("[record]\nstrings = false\n"),
+            Self::Without(part) => recorder(&without(&[part])),
+            Self::WithoutParts => recorder(&without(&Part::ALL)),
             Self::Drawing => limited().map(Beside::Recorder),
             Self::Sharing | Self::SharingOlder => {
                 let recorder = limited()?;

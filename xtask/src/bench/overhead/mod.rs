@@ -6,6 +6,7 @@
 
 mod condition;
 mod density;
+mod part;
 mod table;
 mod workload;
 

@@ -2,8 +2,10 @@
 
 mod flood;
 mod forged;
+mod functions;
 mod quota;
 mod refusal;
+mod rings;
 mod samples;
 mod stress;
 mod wakeups;
@@ -65,6 +67,8 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     found.push(wakeups::contexts(&files)?);
     found.push(samples::taken(&events)?);
     found.push(quota::adds_up(&files)?);
+    found.push(rings::are_seen(&files)?);
+    found.push(functions::counted(&files)?);
     // The last second of every CPU, by the coverage.
     for path in &dumps {
         let last = dump(&[&of(path), ["--last", "1s", "--strict"].as_slice()].concat());

@@ -1,0 +1,251 @@
+//! What is kept of each thread.
+
+use rustc_hash::FxHashMap;
+
+use flightrec_format::abi::record::Comm;
+use flightrec_format::decode;
+
+use super::Told;
+use crate::{CallId, Interval, Observer, State};
+
+/// Most states and calls of all threads together that are kept: 120 MiB.
+const ROWS_MAX: usize = 2_000_000;
+/// Most other facts of all threads together.
+const FACTS_MAX: usize = 400_000;
+/// Most calls that are kept in words, of all threads together.
+const TOLD_MAX: usize = 200_000;
+/// Most bytes of words, and of frames of stacks and samples.
+const BYTES_MAX: usize = 32 << 20;
+/// Most kinds of calls of all threads together.
+const COUNTS_MAX: usize = 262_144;
+/// Most threads.
+const TRACKS_MAX: usize = 65_536;
+
+/// Most calls of a thread that are looked at for what it did before.
+const BACK_MAX: usize = 4096;
+
+/// A call that has ended, or has not: then `until` is the end of what is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CallSpan {
+    pub(super) from: u64,
+    pub(super) until: u64,
+    /// What it returned, as far as 32 bits have room; `None`: it has not ended.
+    pub(super) ret: Option<i32>,
+    pub(super) call: CallId,
+    /// Its words, as of [`Tracks::told`].
+    pub(super) told: Option<u32>,
+}
+
+/// Calls of one thread that are alike.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Count {
+    /// In the window.
+    pub(super) calls: u64,
+    /// And before it.
+    pub(super) all: u64,
+    pub(super) told: Option<u32>,
+}
+
+/// What a thread did in the kernel beside its calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// It freed memory; for its control group's limit, or the machine's.
+    Reclaim { is_group: bool },
+    /// It moved pages together.
+    Compaction,
+    /// It waited for a lock of the kernel.
+    Contention,
+}
+
+/// A deed and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DeedSpan {
+    pub(super) from: u64,
+    pub(super) until: u64,
+    pub(super) deed: Deed,
+}
+
+/// Where a thread waited: when it ran again, and its kernel stack.
+#[derive(Debug, Clone)]
+pub(super) struct StackRow {
+    pub(super) time: u64,
+    pub(super) frames: Box<[u32]>,
+}
+
+/// A sample of a thread.
+#[derive(Debug, Clone)]
+pub(super) struct SampleRow {
+    pub(super) time: u64,
+    pub(super) of: decode::Sample,
+}
+
+/// A thread.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Track {
+    /// Its process; 0: not known.
+    pub(super) pid: u32,
+    pub(super) comm: Comm,
+    pub(super) cgroup: u64,
+    /// The highest priority that it ran with in the window, as of a switch.
+    pub(super) prio: Option<u8>,
+    /// In the order of time, one behind the other.
+    pub(super) spans: Vec<Interval>,
+    pub(super) calls: Vec<CallSpan>,
+    pub(super) open: Option<CallSpan>,
+    pub(super) counts: FxHashMap<(CallId, i32), Count>,
+    pub(super) samples: Vec<SampleRow>,
+    pub(super) stacks: Vec<StackRow>,
+    pub(super) deeds: Vec<DeedSpan>,
+    /// When it was switched out to wait for I/O.
+    pub(super) io_waits: Vec<u64>,
+    /// It made a call, or ran code of a program.
+    pub(super) is_user: bool,
+}
+
+impl Track {
+    /// What it was in at a moment: the call, if it was in one that is known.
+    pub(super) fn call_at(&self, time: u64) -> Option<&CallSpan> {
+        let behind = self.calls.partition_point(|call| call.from <= time);
+        let before = behind.checked_sub(1).and_then(|at| self.calls.get(at));
+        before
+            .filter(|call| time < call.until)
+            .or_else(|| self.open.as_ref().filter(|call| call.from <= time))
+    }
+
+    /// The last call before a moment for which `is` says so, no further back than `since`, nor than
+    /// [`BACK_MAX`] calls.
+    pub(super) fn last_call(
+        &self,
+        time: u64,
+        since: u64,
+        is: impl Fn(&CallSpan) -> bool,
+    ) -> Option<&CallSpan> {
+        let behind = self.calls.partition_point(|call| call.from < time);
+        let before = self.calls.get(..behind).unwrap_or_default().iter().rev();
+        before.take(BACK_MAX).take_while(|call| call.until >= since).find(|call| is(call))
+    }
+
+    /// Its states that touch a stretch of time.
+    pub(super) fn within(&self, from: u64, until: u64) -> &[Interval] {
+        let first = self.spans.partition_point(|span| span.until <= from);
+        let last = self.spans.partition_point(|span| span.from < until);
+        self.spans.get(first..last.max(first)).unwrap_or_default()
+    }
+
+    /// Its stack in a wait that ended at `woken`: it was taken when it ran again.
+    pub(super) fn stack(&self, woken: u64) -> Option<&StackRow> {
+        let next = self.stacks.partition_point(|row| row.time < woken);
+        let row = self.stacks.get(next)?;
+        // No other wait in between.
+        let next_wait = self.spans.partition_point(|span| span.from < woken);
+        let waits = |span: &&Interval| matches!(span.state, State::Blocked(_));
+        let other = self.spans.get(next_wait..)?.iter().find(waits);
+        other.is_none_or(|span| row.time <= span.from).then_some(row)
+    }
+
+    /// Whether it waited for I/O from `since` on.
+    pub(super) fn waited_for_io(&self, since: u64) -> bool {
+        self.io_waits.binary_search(&since).is_ok()
+    }
+}
+
+/// All threads.
+#[derive(Debug, Default)]
+pub(super) struct Tracks {
+    pub(super) all: FxHashMap<u32, Track>,
+    told: Vec<Told>,
+    rows: usize,
+    facts: usize,
+    counts: usize,
+    bytes: usize,
+    /// What is noted of a thread for which there is no room.
+    spare: Track,
+    /// Words, stacks or samples found no room: what threads did is known all the same.
+    pub(super) is_short: bool,
+    /// Something else found no room.
+    pub(super) is_cut: bool,
+}
+
+impl Tracks {
+    pub(super) fn get(&self, tid: u32) -> Option<&Track> {
+        self.all.get(&tid)
+    }
+
+    #[inline]
+    pub(super) fn track(&mut self, tid: u32) -> &mut Track {
+        if self.all.len() >= TRACKS_MAX && !self.all.contains_key(&tid) {
+            self.is_cut = true;
+            self.spare = Track::default();
+            return &mut self.spare;
+        }
+        self.all.entry(tid).or_default()
+    }
+
+    pub(super) fn told(&self, at: Option<u32>) -> Option<&Told> {
+        self.told.get(at? as usize)
+    }
+
+    /// Keeps words.
+    pub(super) fn keep(&mut self, told: Told) -> Option<u32> {
+        let texts = [Some(&told.text), told.object.as_ref(), told.peer.as_ref()];
+        let bytes = texts.into_iter().flatten().map(|text| text.len()).sum();
+        if self.told.len() >= TOLD_MAX || !self.has_bytes(bytes) {
+            self.is_short = true;
+            return None;
+        }
+        self.told.push(told);
+        Some(self.told.len() as u32 - 1)
+    }
+
+    /// Whether there is room for one more state or call.
+    #[inline]
+    pub(super) fn has_row(&mut self) -> bool {
+        self.rows += 1;
+        self.is_cut |= self.rows > ROWS_MAX;
+        self.rows <= ROWS_MAX
+    }
+
+    /// Whether there is room for one more kind of call of a thread.
+    pub(super) fn has_count(&mut self) -> bool {
+        self.counts += 1;
+        self.is_short |= self.counts > COUNTS_MAX;
+        self.counts <= COUNTS_MAX
+    }
+
+    /// Whether there is room for so many bytes more.
+    pub(super) fn has_bytes(&mut self, bytes: usize) -> bool {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.is_short |= self.bytes > BYTES_MAX;
+        self.bytes <= BYTES_MAX
+    }
+
+    /// Whether there is room for one more of anything else.
+    pub(super) fn has_fact(&mut self) -> bool {
+        self.facts += 1;
+        self.is_cut |= self.facts > FACTS_MAX;
+        self.facts <= FACTS_MAX
+    }
+}
+
+impl Observer for Tracks {
+    type Account = ();
+
+    #[inline]
+    fn ended(&mut self, (): &mut (), interval: &Interval) {
+        if interval.from < interval.until && self.has_row() {
+            let track = self.track(interval.tid);
+            match track.spans.last_mut() {
+                // Who goes on running in another stretch has not stopped.
+                Some(last)
+                    if (last.state, last.cpu, last.until)
+                        == (interval.state, interval.cpu, interval.from)
+                        && interval.state == State::Running =>
+                {
+                    last.until = interval.until;
+                    self.rows -= 1;
+                }
+                _ => track.spans.push(*interval),
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `flightctl diff`: what is different between two windows.
+
+mod args;
+mod run;
+mod show;
+mod topic;
+mod window;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+pub use self::args::{DiffArgs, DiffFormat};
+use self::window::WindowSpec;
+use super::prelude::*;
+use crate::fds::Naming;
+use crate::filter::FilterPlan;
+use crate::options::past::{Past, PastArgs};
+use crate::options::store::StoreArgs;
+use crate::options::window::WindowArgs;
+use crate::report::pass::Scope;
+
+/// Two windows to compare.
+#[derive(Debug)]
+pub struct DiffPlan {
+    /// The first window; `None`: the second one, so many ns earlier.
+    a: Result<Box<Scope>, Box<Earlier>>,
+    /// The second window.
+    b: Box<Scope>,
+    /// Most changes.
+    top: usize,
+    /// How it looks.
+    format: DiffFormat,
+}
+
+/// The first window is so much before the second one, wherever that is.
+#[derive(Debug)]
+struct Earlier {
+    /// ns.
+    by: u64,
+    /// In which recording; its times are to be set.
+    scope: Scope,
+}
+
+impl Arguments for DiffArgs {
+    const HELP: Help = Help {
+        about: "Compare two windows: what is new, gone, slower, more often",
+        examples: &[
+            ("flightctl diff --a -20m..-10m --b -10m..", "the last 10 minutes with those before"),
+            ("flightctl diff --a 14:00..14:10 --b 15:00..15:10 --unit shop", "two times of today"),
+            ("flightctl diff --b 14:00..14:10 --a -1d", "a time of today with yesterday's"),
+            ("flightctl diff --snapshot latest", "a snapshot with the same time a day before"),
+            ("flightctl diff --a -2m..-1m --b -1m.. --format json | jq .changes", "as JSON"),
+        ],
+        exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
+    };
+    type Plan = DiffPlan;
+
+    fn plan(self, recorder: RecorderArgs, now: &Zoned) -> Result<DiffPlan> {
+        let DiffArgs { a, b, store, filter, top, format } = self;
+        let FilterPlanned { plan: filter, naming } = planned(filter)?;
+        let files: Vec<PathBuf> = store.file.clone();
+        let store_of = |snapshot: Option<String>| StoreArgs {
+            store: store.store.clone(),
+            file: files.clone(),
+            snapshot,
+            boot: store.boot.clone(),
+        };
+        let scope = |store: StoreArgs, window: WindowArgs| -> Result<Scope> {
+            let past: Past = PastArgs { window, store }.plan(&recorder, now)?;
+            Ok(Scope { past, dump: None, filter: filter.clone(), naming })
+        };
+        let b = match (b, &store.snapshot) {
+            (Some(WindowSpec::Earlier(_)), _) => {
+                bail!("--b: give a start and an end, as -10m..-5m or 14:00..14:10")
+            }
+            (Some(WindowSpec::Times(since, until)), _) => {
+                scope(store_of(store.snapshot.clone()), window(Some(since), until))?
+            }
+            // The snapshot's own.
+            (None, Some(_)) => scope(store_of(store.snapshot.clone()), window(None, None))?,
+            (None, None) => bail!("--b is missing: give the window, for example --b -10m.."),
+        };
+        // What was before a snapshot is in the recorder's files.
+        let a = match a {
+            WindowSpec::Times(since, until) => {
+                Ok(Box::new(scope(store_of(None), window(Some(since), until))?))
+            }
+            WindowSpec::Earlier(by) => {
+                let everything = WindowArgs { all: true, ..window(None, None) };
+                let scope = scope(store_of(None), everything)?;
+                Err(Box::new(Earlier { by, scope }))
+            }
+        };
+        Ok(DiffPlan { a, b: Box::new(b), top, format })
+    }
+}
+
+impl Plan for DiffPlan {
+    fn run(&self) -> Result<Exit> {
+        run::run(self)
+    }
+}
+
+/// A filter, with what it needs to be read.
+struct FilterPlanned {
+    plan: FilterPlan,
+    naming: Naming,
+}
+
+fn planned(filter: crate::filter::FilterSpec) -> Result<FilterPlanned> {
+    let given = [
+        ("--errors", filter.errors),
+        ("--errno", !filter.errno.is_empty()),
+        ("--event", !filter.event.is_empty()),
+        ("--slower-than", filter.slower_than.is_some()),
+        ("--faster-than", filter.faster_than.is_some()),
+        ("--device", !filter.device.is_empty()),
+        ("--syscall", !filter.syscall.is_empty()),
+        ("--path", !filter.path.is_empty()),
+    ];
+    if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+        bail!(
+            "{option}: diff compares all that threads do: select threads (--pid, --tid, --tree, \
+             --comm, --unit, --cgroup, --cpu)"
+        );
+    }
+    Ok(FilterPlanned { plan: FilterPlan::new(filter)?, naming: Naming::Near })
+}
+
+fn window(
+    since: Option<crate::options::time::TimeArg>,
+    until: Option<crate::options::time::TimeArg>,
+) -> WindowArgs {
+    WindowArgs { last: None, since, until, around: None, all: false }
+}

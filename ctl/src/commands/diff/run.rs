@@ -1,0 +1,99 @@
+//! Adds both windows up, and compares them.
+
+use anyhow::{Result, bail};
+use flightrec_analysis::compare::{Change, Side, changes};
+use jiff::tz::TimeZone;
+
+use super::topic::{self, Topic, Words};
+use super::{DiffFormat, DiffPlan, Earlier, show};
+use crate::exit::Exit;
+use crate::output::{Output, is_broken_pipe, note};
+use crate::report::pass::{self, Scope};
+use crate::report::{Period, Several, Table};
+use crate::window::Edge;
+
+/// Most groups that are told apart in a window.
+const GROUPS: usize = 8192;
+
+/// A window that has been added up.
+pub(super) struct Summed {
+    pub(super) periods: Vec<Period>,
+    pub(super) is_complete: bool,
+    pub(super) coverage: Vec<String>,
+    /// In the order of [`topic::ALL`].
+    sides: Vec<Side<Words>>,
+}
+
+/// A topic, and what changed in it.
+pub(super) struct Compared {
+    pub(super) topic: Topic,
+    pub(super) a: Side<Words>,
+    pub(super) b: Side<Words>,
+    pub(super) changes: Vec<Change<Words>>,
+}
+
+/// Compares, and prints.
+pub(super) fn run(plan: &DiffPlan) -> Result<Exit> {
+    let zone = crate::zone::system();
+    let b = sum(&plan.b, &zone, "--b")?;
+    let a = match &plan.a {
+        Ok(scope) => sum(scope, &zone, "--a")?,
+        Err(earlier) => sum(&before(earlier, &b.periods)?, &zone, "--a")?,
+    };
+    let (about_a, about_b) =
+        ((a.periods, a.is_complete, a.coverage), (b.periods, b.is_complete, b.coverage));
+    let compared: Vec<Compared> = topic::ALL
+        .into_iter()
+        .zip(a.sides.into_iter().zip(b.sides))
+        .map(|(topic, (a, b))| {
+            let changes = changes(&a, &b, topic.weight);
+            Compared { topic, a, b, changes }
+        })
+        .collect();
+    let text = match plan.format {
+        DiffFormat::Text => show::text(&compared, plan.top),
+        DiffFormat::Json => show::json(&about_a, &about_b, &compared, plan.top)?,
+    };
+    match Output::standard().print(text.as_bytes()) {
+        Err(e) if !is_broken_pipe(&e) => return Err(e),
+        _ => {}
+    }
+    if plan.format == DiffFormat::Text {
+        about_a.2.iter().for_each(|line| note(&format!("a: {line}")));
+        about_b.2.iter().for_each(|line| note(&format!("b: {line}")));
+    }
+    if compared.iter().all(|of| of.changes.is_empty()) {
+        note("no significant change");
+        return Ok(Exit::Nothing);
+    }
+    Ok(Exit::Fine)
+}
+
+/// The window that is so much before another one.
+fn before(earlier: &Earlier, periods: &[Period]) -> Result<Scope> {
+    let (Some(first), Some(last)) = (periods.first(), periods.last()) else {
+        bail!("--b: nothing is recorded of that window");
+    };
+    let by = i64::try_from(earlier.by).unwrap_or(i64::MAX);
+    let mut scope = earlier.scope.clone();
+    scope.past.since = Edge::Wall(first.wall.0.saturating_sub(by));
+    scope.past.until = Edge::Wall(last.wall.1.saturating_sub(by));
+    Ok(scope)
+}
+
+/// Adds a window up, in one pass for all topics.
+fn sum(scope: &Scope, zone: &TimeZone, option: &str) -> Result<Summed> {
+    let reports = topic::ALL.iter().map(|topic| match topic.report() {
+        Some(report) => Ok((report, topic.by.to_vec())),
+        None => bail!("there is no report for {}", topic.name),
+    });
+    let mut several = Several::new(reports.collect::<Result<Vec<_>>>()?);
+    let whole = pass::make(scope, &mut several, &[], 0, zone)?;
+    if whole.periods.is_empty() {
+        bail!("{option}: nothing is recorded of that window: `flightctl ls` lists what is there");
+    }
+    let tables = several.tables(&whole, GROUPS);
+    let sides = topic::ALL.iter().zip(&tables).map(|(topic, table)| topic.side(table)).collect();
+    let Table { periods, is_complete, coverage, .. } = whole;
+    Ok(Summed { periods, is_complete, coverage, sides })
+}

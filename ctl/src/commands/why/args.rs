@@ -1,0 +1,103 @@
+//! What is typed for `flightctl why`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::options::past::PastArgs;
+use crate::options::time::TimeArg;
+use crate::value::{id, session, stretch};
+
+/// Arguments of `why`.
+#[derive(Debug, clap::Args)]
+pub struct WhyArgs {
+    /// Read only these files, as with --file.
+    #[arg(value_name = "FILE", conflicts_with_all = ["store", "snapshot", "vmcore"])]
+    pub(super) files: Vec<PathBuf>,
+    /// Ask about these threads.
+    #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id,
+          help_heading = "Subject (of several threads, the one that was delayed most)")]
+    pub(super) tid: Vec<u32>,
+    /// Ask about the threads of these processes.
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id,
+          help_heading = "Subject (of several threads, the one that was delayed most)")]
+    pub(super) pid: Vec<u32>,
+    /// Ask about threads with these names.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        help_heading = "Subject (of several threads, the one that was delayed most)"
+    )]
+    pub(super) comm: Vec<String>,
+    /// Ask about the threads of these systemd units: nginx.service, or short nginx.
+    #[arg(
+        long,
+        value_name = "UNIT",
+        value_delimiter = ',',
+        help_heading = "Subject (of several threads, the one that was delayed most)"
+    )]
+    pub(super) unit: Vec<String>,
+    /// Ask about the longest call of this name, for the time that it took.
+    #[arg(
+        long,
+        value_name = "CALL",
+        help_heading = "Subject (of several threads, the one that was delayed most)"
+    )]
+    pub(super) call: Option<String>,
+    /// Ask about the longest call that took at least this long, for example `100ms`.
+    #[arg(long, value_name = "TIME", value_parser = stretch,
+          help_heading = "Subject (of several threads, the one that was delayed most)")]
+    pub(super) slower_than: Option<Duration>,
+    /// Ask about this moment: the call or the wait that the thread was in then. The forms are those
+    /// of --since; 5 s before and after it are read.
+    #[arg(
+        long,
+        value_name = "T",
+        allow_hyphen_values = true,
+        conflicts_with_all = [
+            "last", "since", "until", "around", "all", "call", "slower_than"
+        ]
+    )]
+    pub(super) at: Option<TimeArg>,
+    /// Which time of which recording.
+    #[command(flatten)]
+    pub(super) past: PastArgs,
+    /// Read a kernel dump, as with dump --vmcore. With --store DIR, what is older than the rings is
+    /// read from the files of that boot.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Recordings",
+        conflicts_with_all = ["file", "boot", "bpffs_dir"]
+    )]
+    pub(super) vmcore: Option<PathBuf>,
+    /// Read this recording in the dump, by its id [default: the newest].
+    #[arg(
+        long,
+        value_name = "ID",
+        help_heading = "Recordings",
+        requires = "vmcore",
+        value_parser = session
+    )]
+    pub(super) session: Option<u64>,
+    /// Text for people, or one JSON object for programs (docs/flightctl-why.schema.json).
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t = WhyFormat::Text,
+        help_heading = "Output"
+    )]
+    pub(super) format: WhyFormat,
+}
+
+/// How an answer looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WhyFormat {
+    /// Text for people.
+    Text,
+    /// One JSON object; field names and units are stable.
+    Json,
+}

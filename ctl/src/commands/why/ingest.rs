@@ -1,0 +1,184 @@
+//! Events of a window into a story.
+
+use std::io;
+
+use rustc_hash::FxHashMap;
+
+use flightrec_analysis::why::{Known, Story};
+use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::merge::Merge;
+use flightrec_format::ring::{Gap, LaneStream};
+
+use super::words::Dictionary;
+use crate::coverage;
+use crate::fds::{Kept, Naming};
+use crate::pipeline::front::Front;
+use crate::pipeline::{Choice, EventContext, Merging, Resolver, Since, Sink, Wants};
+use crate::source::Recording;
+use crate::source::history::Chapter;
+use crate::window::{Window, with_leads};
+use crate::windows::Windows;
+
+/// Calls that threads are in, as they were entered: of so many threads.
+const OPEN_MAX: usize = 1 << 16;
+
+/// Everything; the ends of calls with their arguments.
+struct Whole;
+
+impl Choice for Whole {
+    fn wants_all(&self) -> bool {
+        true
+    }
+
+    fn wants_whole_ends(&self) -> bool {
+        true
+    }
+}
+
+/// A window on its way into a story, stretch by stretch.
+pub struct Ingest {
+    front: Front,
+    resolver: Resolver<Whole>,
+    into: Into,
+    begun: bool,
+    /// From when on events are read.
+    lead: u64,
+}
+
+/// Where events go.
+struct Into {
+    story: Story,
+    dictionary: Dictionary,
+    /// The calls that threads are in: since when, and the call.
+    open: FxHashMap<u32, (u64, Call, Kept)>,
+    /// Gaps that are still to come, the last one first.
+    gaps: Vec<Gap>,
+}
+
+impl Ingest {
+    /// Starts where a chapter does. `window`: the whole of what is asked about; `before`: how much
+    /// before it is read for the names of descriptors, ns.
+    pub fn new(chapter: &Chapter, window: Window, before: u64) -> Self {
+        let Chapter { recording, clock, joins, .. } = chapter;
+        let wall = recording.wall_clock(clock.wall_offset);
+        let lead = with_leads(window).from.min(window.from.saturating_sub(before));
+        let until = joins.filter(|joins| joins.behind).map_or(u64::MAX, |joins| joins.until);
+        let from = joins.map_or(lead, |joins| joins.from);
+        let mut holes = coverage::holes(recording, Window { from, until });
+        holes.begin(lead);
+        // What was shortly before tells what threads are in the middle of.
+        let since = with_leads(window).from.max(recording.meta.started);
+        let shown = Windows::from(Window { from: since, until: window.until });
+        let wants = Wants { naming: Naming::Near, merging: Merging::Never };
+        Self {
+            front: Front::new(recording, holes),
+            resolver: Resolver::new(recording, shown, Whole, wall, wants),
+            into: Into {
+                story: Story::new(&recording.meta, since, window.from, window.until),
+                dictionary: Dictionary::new(&recording.meta),
+                open: FxHashMap::default(),
+                gaps: Vec::new(),
+            },
+            begun: false,
+            lead,
+        }
+    }
+
+    /// Goes on with the next stretch of the same window.
+    pub fn go_on(&mut self, chapter: &Chapter, window: Window) {
+        let Chapter { recording, joins, .. } = chapter;
+        let from = joins.map_or(0, |joins| joins.from);
+        let until = joins.filter(|joins| joins.behind).map_or(u64::MAX, |joins| joins.until);
+        let mut holes = coverage::holes(recording, Window { from, until });
+        holes.begin(self.lead);
+        self.front.go_on(recording, holes, from);
+        let since = with_leads(window).from.max(recording.meta.started);
+        let shown = Windows::from(Window { from: since, until: window.until });
+        self.resolver.go_on(recording, shown, from);
+        self.into.dictionary = Dictionary::new(&recording.meta);
+        self.into.story.know(&recording.meta);
+    }
+
+    /// Takes the events of a chapter.
+    ///
+    /// # Errors
+    /// None but the pipeline's, which has none of its own.
+    pub fn take(&mut self, chapter: &Chapter, window: Window) -> io::Result<()> {
+        let Chapter { recording, joins, .. } = chapter;
+        let goes_on = joins.is_some_and(|joins| joins.behind);
+        let end = with_leads(window).until;
+        let (from, until) = match joins {
+            Some(joins) => {
+                (joins.from, if joins.behind { joins.until } else { end.min(joins.until) })
+            }
+            None => (self.lead, end),
+        };
+        self.into.expect(recording, from);
+        let Self { front, resolver, into, begun, .. } = self;
+        let streams = recording.streams.iter();
+        let events = Merge::new(streams.map(|stream| Since::stretch(stream, from, *begun)));
+        front.all(events, until, &mut |item, before| {
+            resolver.pass(&mut item.event, &item.found, before, into)
+        })?;
+        if !goes_on {
+            front.end(&mut |item, before| {
+                resolver.pass(&mut item.event, &item.found, before, into)
+            })?;
+            resolver.release(u64::MAX, into)?;
+        }
+        *begun = true;
+        Ok(())
+    }
+
+    /// No more events come.
+    pub fn finish(self) -> (Story, Dictionary) {
+        let Into { mut story, dictionary, open, mut gaps } = self.into;
+        while let Some(gap) = gaps.pop() {
+            story.miss(&gap);
+        }
+        story.finish(|tid, from| {
+            let (since, call, names) = open.get(&tid)?;
+            (*since == from).then(|| dictionary.call(call, names.names()))
+        });
+        (story, dictionary)
+    }
+}
+
+impl Into {
+    /// Gaps of a stretch are told when their time comes.
+    fn expect(&mut self, recording: &Recording, from: u64) {
+        let gaps = recording.streams.iter().flat_map(LaneStream::gaps);
+        self.gaps.extend(gaps.filter(|gap| gap.until > from));
+        self.gaps.sort_by_key(|gap| std::cmp::Reverse(gap.from));
+    }
+}
+
+impl Sink for Into {
+    fn event(&mut self, event: &Event, known: &EventContext<'_>) -> io::Result<()> {
+        while let Some(gap) = self.gaps.pop_if(|gap| gap.from <= event.time) {
+            self.story.miss(&gap);
+        }
+        if let Body::Enter(call) = &event.body
+            && (self.open.len() < OPEN_MAX || self.open.contains_key(&event.tid))
+        {
+            self.open.insert(event.tid, (event.time, call.clone(), known.fds.keep(call, None)));
+        } else if let Body::Exit { .. } = &event.body {
+            self.open.remove(&event.tid);
+        }
+        let ago = |ns: u64| event.time.saturating_sub(ns);
+        let of = Known {
+            pid: known.pid,
+            comm: known.comm,
+            other: known.next_comm,
+            cgroup: known.cgroup,
+            entered: known.duration_ns.or(known.at_least_ns).map(ago),
+            request: known
+                .request
+                .and_then(|of| Some((of.issued_by, of.queue_ns.unwrap_or(0), of.service_ns?))),
+            operation: known.operation.map(|of| (of.submitted_by, of.duration_ns)),
+        };
+        let Self { story, dictionary, .. } = self;
+        story.take(event, &of, &mut || dictionary.told(event, known));
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! `flightctl why`: why a thread was slow. Events become a story ([`ingest`]) that the model
+//! of causes (`flightrec_analysis::why`) is asked about ([`run`]), with the names of the recording
+//! ([`words`]); of a snapshot about its cause (`cause`); the answer is text ([`text`]) or JSON
+//! ([`json`]).
+
+pub mod args;
+mod cause;
+pub mod ingest;
+pub mod json;
+pub mod plan;
+pub mod run;
+pub mod text;
+pub mod words;
+
+pub use self::args::WhyArgs;
+pub use self::plan::WhyPlan;
+pub use self::run::of_thread;
+use super::prelude::*;
+use crate::options::window::WindowArgs;
+
+impl Arguments for WhyArgs {
+    const HELP: Help = Help {
+        about: "Explain why a thread was slow: what it waited for, in which call, who caused it",
+        examples: &[
+            ("flightctl why", "what was worst in the last 10 seconds"),
+            ("flightctl why --tid 4711 --last 1m", "one thread"),
+            ("flightctl why --comm orders --at 14:03:07.25", "what it waited for at that moment"),
+            (
+                "flightctl why --unit nginx --slower-than 200ms --last 5m",
+                "the slowest call of a service",
+            ),
+            ("flightctl why --pid 4711 --call fsync", "the longest fsync of a process"),
+            ("flightctl why incident.flight", "in a saved file"),
+            ("flightctl why --snapshot latest", "the cause of the newest snapshot"),
+            (
+                "flightctl why --format json | jq -r '.culprits[0].thread.name'",
+                "the culprit's name, for programs",
+            ),
+        ],
+        exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
+    };
+    type Plan = WhyPlan;
+
+    fn plan(self, recorder: RecorderArgs, now: &Zoned) -> Result<WhyPlan> {
+        WhyPlan::new(self, &recorder, now)
+    }
+
+    fn window(&self) -> Option<&WindowArgs> {
+        Some(&self.past.window)
+    }
+}
+
+impl Plan for WhyPlan {
+    fn run(&self) -> Result<Exit> {
+        run::run(self, &crate::zone::system())
+    }
+}

@@ -1,0 +1,276 @@
+//! Reads the window, and asks.
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+
+use flightrec_analysis::why::{Answer, Story, Subject};
+
+use super::args::WhyFormat;
+use super::cause::Cause;
+use super::ingest::Ingest;
+use super::plan::WhyPlan;
+use super::words::Dictionary;
+use super::{json, text};
+use crate::announce::announce;
+use crate::coverage::{self, Report};
+use crate::exit::Exit;
+use crate::options::past::Past;
+use crate::output::{Output, note};
+use crate::source::history::{self, Chapter, Go};
+use crate::source::{HistoryPlace, HistoryPlan, Origin};
+use crate::text::coverage::{Seam, clock_lines, lines};
+use crate::wall::WallClock;
+use crate::window::{Edge, Window};
+use crate::windows::Windows;
+
+/// What [`of_thread`] is about, ns.
+const LAST_NS: u64 = 10_000_000_000;
+/// How much before a window is read for what descriptors stand for, where that is not known, ns:
+/// the daemon looks at all of them every 10 s.
+const BEFORE_NS: u64 = 12_000_000_000;
+/// How much around a moment is asked about where no call or wait is there, ns.
+const MOMENT_NS: u64 = 250_000_000;
+
+/// An answer, and what its times are by the wall clock.
+pub(super) struct Answered {
+    pub(super) answer: Answer,
+    pub(super) wall: WallClock,
+}
+
+impl Answered {
+    fn trouble(&self) -> u64 {
+        self.answer.chain.first().map_or(0, |link| link.ns)
+    }
+}
+
+/// Answers.
+pub fn run(plan: &WhyPlan, zone: &TimeZone) -> Result<Exit> {
+    whole(plan, zone)?.finish()
+}
+
+/// Why a thread was slow in the last 10 s, as lines: the answer and what is covered.
+///
+/// # Errors
+/// The recording can't be read.
+pub fn of_thread(origin: &Origin, tid: u32, zone: &TimeZone) -> Result<Vec<String>> {
+    let place = HistoryPlace::Recorder { origin: origin.clone(), state_dir: None };
+    let past = Past {
+        history: HistoryPlan { place, boot: None },
+        since: Edge::Ago(LAST_NS),
+        until: Edge::Open,
+    };
+    let plan = WhyPlan {
+        past,
+        dump: None,
+        subject: Subject { tids: vec![tid], ..Subject::default() },
+        call: None,
+        slower_than: None,
+        at: None,
+        of_cause: false,
+        format: WhyFormat::Text,
+    };
+    let (best, told) = whole(&plan, zone)?.answer();
+    let mut lines: Vec<String> = match best {
+        Some(mut best) => text::answer(&mut best, zone).lines().map(str::to_owned).collect(),
+        None => vec!["the recording holds none of its events any more".to_owned()],
+    };
+    lines.push(String::new());
+    lines.extend(told);
+    Ok(lines)
+}
+
+/// Reads the window, and once more with what was before it where names are missing.
+fn whole<'a>(plan: &'a WhyPlan, zone: &'a TimeZone) -> Result<Whole<'a>> {
+    let mut whole = read(plan, zone, 0)?;
+    // All there is was read already.
+    let is_all = plan.past.since == Edge::Open;
+    if !is_all && whole.best().is_some_and(|best| best.answer.is_unnamed) {
+        whole = read(plan, zone, BEFORE_NS)?;
+    }
+    Ok(whole)
+}
+
+/// Reads the window, with so much before it, and asks.
+fn read<'a>(plan: &'a WhyPlan, zone: &'a TimeZone, before: u64) -> Result<Whole<'a>> {
+    let mut whole = Whole {
+        plan,
+        cause: plan.cause(),
+        zone,
+        before,
+        seam: Seam::default(),
+        told: Vec::new(),
+        complete: true,
+        going: None,
+        answers: Vec::new(),
+    };
+    let mut question = plan.past.question(false);
+    question.since = match question.since {
+        Edge::Ago(ago) => Edge::Ago(ago.saturating_add(before)),
+        Edge::Wall(wall) => Edge::Wall(wall.saturating_sub_unsigned(before)),
+        Edge::Open => Edge::Open,
+    };
+    let mut take = |chapter: Chapter| {
+        whole.take(&chapter)?;
+        anyhow::Ok(Go::On)
+    };
+    if let Some(dump) = &plan.dump {
+        let mut source = dump.open()?;
+        if before == 0 {
+            announce(&source, zone);
+        }
+        dump.read(&mut source, question, &mut take)?;
+    } else {
+        history::read(&plan.past.history, question, &mut take)?;
+    }
+    Ok(whole)
+}
+
+/// The window, chapter by chapter.
+struct Whole<'a> {
+    plan: &'a WhyPlan,
+    /// Of the snapshot, where that is asked about.
+    cause: Option<Cause>,
+    zone: &'a TimeZone,
+    /// How much before the window is read, ns.
+    before: u64,
+    seam: Seam,
+    /// What is covered.
+    told: Vec<String>,
+    complete: bool,
+    /// A window that goes on in the next chapter.
+    going: Option<Ingest>,
+    answers: Vec<Answered>,
+}
+
+impl Whole<'_> {
+    fn take(&mut self, chapter: &Chapter) -> Result<()> {
+        let recording = &chapter.recording;
+        let mut wall = recording.wall_clock(chapter.clock.wall_offset);
+        let windows = self.windows(chapter, &wall);
+        let going = self.going.take().filter(|_| chapter.joins.is_some_and(|joins| joins.before));
+        if !windows.is_empty() {
+            let covered = self.seam.between(chapter, windows.hull(), &mut wall, self.zone);
+            self.told.extend(covered);
+            self.told.extend(clock_lines(&windows, &mut wall, self.zone));
+            for window in coverage::told(&windows).iter() {
+                let report = Report::new(recording, window, chapter.clock.now)
+                    .with_all_lacking(&recording.meta);
+                self.complete &= report.is_complete();
+                self.told.extend(lines(&report, &mut wall, self.zone));
+            }
+            self.told.extend(chapter.remarks.iter().cloned());
+        }
+        if windows.is_empty() && chapter.joins.is_none() {
+            return Ok(());
+        }
+        // All stretches are of one window.
+        let window = match chapter.joins {
+            Some(joins) => self.asked(chapter, &wall).hull().within(joins.whole),
+            None => windows.hull(),
+        };
+        let mut ingest = match going {
+            Some(mut going) => {
+                going.go_on(chapter, window);
+                going
+            }
+            None => Ingest::new(chapter, window, self.before),
+        };
+        ingest.take(chapter, window)?;
+        if chapter.joins.is_some_and(|joins| joins.behind) {
+            self.going = Some(ingest);
+            return Ok(());
+        }
+        let (mut story, names) = ingest.finish();
+        let at = self.plan.at.map(|at| moment(&wall, at, chapter.present));
+        let answer = match &self.cause {
+            Some(cause) => Some(cause.ask(&mut story, &names)),
+            None => ask(self.plan, &mut story, &names, at),
+        };
+        if let Some(answer) = answer {
+            self.answers.push(Answered { answer, wall });
+        }
+        Ok(())
+    }
+
+    /// What is asked about, by the recording's clock.
+    fn asked(&self, chapter: &Chapter, wall: &WallClock) -> Windows {
+        let Past { since, until, .. } = self.plan.past;
+        wall.windows(since, until, chapter.present)
+    }
+
+    /// What of that a chapter has.
+    fn windows(&self, chapter: &Chapter, wall: &WallClock) -> Windows {
+        let windows = chapter.windows(wall);
+        if self.before == 0 || !chapter.own.is_empty() {
+            return windows;
+        }
+        let hull = windows.hull();
+        let empty = Window { from: hull.until, until: hull.until };
+        self.asked(chapter, wall).within(hull).unwrap_or_else(|| empty.into())
+    }
+
+    /// The answer: of several recordings that of the one that has more of a cause.
+    fn best(&self) -> Option<&Answered> {
+        self.answers.iter().max_by_key(|of| of.trouble())
+    }
+
+    /// The answer, and what is covered.
+    fn answer(self) -> (Option<Answered>, Vec<String>) {
+        let Self { told, complete, answers, .. } = self;
+        let mut best = answers.into_iter().max_by_key(Answered::trouble);
+        if let Some(best) = best.as_mut().filter(|_| !complete) {
+            best.answer.complete = false;
+            best.answer
+                .doubts
+                .push("the window is not complete: the coverage says what is missing".to_owned());
+        }
+        (best, told)
+    }
+
+    fn finish(self) -> Result<Exit> {
+        let Self { plan, zone, .. } = self;
+        let (best, told) = self.answer();
+        let exit = if let Some(mut best) = best {
+            let text = match plan.format {
+                WhyFormat::Text => text::answer(&mut best, zone),
+                WhyFormat::Json => json::answer(&mut best, &told)?,
+            };
+            Output::standard().print(text.as_bytes())?;
+            if best.answer.subject.is_none() { Exit::Nothing } else { Exit::Fine }
+        } else {
+            note("the window has no activity of these threads: `flightctl dump` lists its events");
+            Exit::Nothing
+        };
+        if plan.format == WhyFormat::Text {
+            for line in &told {
+                note(line);
+            }
+        }
+        Ok(exit)
+    }
+}
+
+/// A moment, ns of `CLOCK_MONOTONIC`.
+fn moment(wall: &WallClock, at: Edge, present: u64) -> u64 {
+    wall.windows(at, Edge::Open, present).hull().from
+}
+
+/// Asks what was asked.
+fn ask(plan: &WhyPlan, story: &mut Story, names: &Dictionary, at: Option<u64>) -> Option<Answer> {
+    if plan.call.is_some() || plan.slower_than.is_some() {
+        let at_least = plan.slower_than.unwrap_or(0);
+        let call = story.slowest_call(&plan.subject, plan.call.as_deref(), at_least, names)?;
+        return Some(story.answer_within(call.tid, call.from, call.until, names));
+    }
+    if let Some(at) = at {
+        story.narrow(at.saturating_sub(MOMENT_NS), at.saturating_add(MOMENT_NS));
+        let tid = story.worst(&plan.subject, names)?;
+        let (from, until) = story.episode(tid, at);
+        return Some(story.answer_within(tid, from, until, names));
+    }
+    match story.worst(&plan.subject, names) {
+        Some(tid) => Some(story.answer(tid, names)),
+        None if plan.subject.is_any() => Some(story.nothing()),
+        None => None,
+    }
+}

@@ -1,0 +1,84 @@
+//! `report calls`: system calls, as `strace -c` sums them up.
+
+use flightrec_analysis::groups::Order;
+use flightrec_format::decode::Body;
+
+use super::{Column, Extra, Facts, Key, Needs, Report, Seen, Shape, Sums, Unit};
+
+/// Errors; calls without a time.
+const ERRORS: usize = 0;
+const UNTIMED: usize = 1;
+
+/// The table of calls.
+pub(super) static SHAPE: Shape = Shape {
+    name: "calls",
+    keys: &[
+        Key::Syscall,
+        Key::Comm,
+        Key::Pid,
+        Key::Tid,
+        Key::Unit,
+        Key::Container,
+        Key::File,
+        Key::Cpu,
+        Key::Errno,
+    ],
+    default: &[Key::Syscall],
+    unit: Unit::Ns,
+    value: "duration",
+    counted: "CALLS",
+    extras: &[
+        Extra { name: "errors", head: "ERRORS", unit: Unit::None },
+        Extra { name: "untimed", head: "UNTIMED", unit: Unit::None },
+    ],
+    columns: &[
+        Column::Count,
+        Column::Extra(ERRORS),
+        Column::Total,
+        Column::Average,
+        Column::P50,
+        Column::P99,
+        Column::Max,
+        Column::Share,
+    ],
+    partners: None,
+    order: Order::Total,
+    needs: Needs::EVENTS,
+    remarks: &[
+        "a call counts where it ends, so exit_group, which never returns, does not; UNTIMED calls \
+         have no time: their beginning is not recorded, or the budget dropped it",
+    ],
+};
+
+/// Counts calls where they end.
+pub(super) struct Calls {
+    /// Only calls that failed count.
+    pub(super) is_of_failures: bool,
+}
+
+impl Report for Calls {
+    fn shape(&self) -> &'static Shape {
+        &SHAPE
+    }
+
+    fn event(&mut self, seen: &Seen<'_>, to: &mut Sums) {
+        let Body::Exit { call, ret, .. } = &seen.event.body else { return };
+        if !seen.is_wanted {
+            return;
+        }
+        let session = to.session();
+        let failure = session.and_then(|of| of.failures().failure(call.abi, call.nr, *ret));
+        if self.is_of_failures && failure.is_none() {
+            return;
+        }
+        let file = if to.is_by(Key::File) { seen.object() } else { None };
+        let sum = to.of(&Facts { errno: failure, file, ..seen.facts() });
+        if let Some(ns) = seen.known.duration_ns {
+            sum.add(ns);
+        } else {
+            sum.add_untold();
+            sum.extra(UNTIMED, 1);
+        }
+        sum.extra(ERRORS, u64::from(failure.is_some()));
+    }
+}

@@ -1,0 +1,307 @@
+//! One pass over a window, for a report: chapter by chapter, each once.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+
+use flightrec_format::merge::Merge;
+use flightrec_reader::Session;
+
+use super::stage::{Marked, Stage, To};
+use super::table::{Period, Table};
+use super::{Key, Report, Sums};
+use crate::announce::announce;
+use crate::coverage::{self, Report as Coverage};
+use crate::fds::Naming;
+use crate::filter::{Filter, FilterError, FilterPlan, Reading, doubts};
+use crate::left_out::LeftOuts;
+use crate::options::kernel_dump::KernelDump;
+use crate::options::past::Past;
+use crate::pipeline::front::Front;
+use crate::pipeline::{Merging, Resolver, Since, Wants};
+use crate::source::Recording;
+use crate::source::history::{self, Chapter, Go};
+use crate::text::coverage::{Seam, clock_lines, lines};
+use crate::wall::WallClock;
+use crate::window::{Window, with_leads};
+use crate::windows::Windows;
+
+/// What is added up, of what.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scope {
+    /// Which time of which recording.
+    pub past: Past,
+    /// Out of this kernel dump instead.
+    pub dump: Option<KernelDump>,
+    /// Which events.
+    pub filter: FilterPlan,
+    /// Which descriptors have names.
+    pub naming: Naming,
+}
+
+/// Makes a report; at most `most` of its rows are told apart.
+pub fn make(
+    scope: &Scope,
+    report: &mut dyn Report,
+    by: &[Key],
+    most: usize,
+    zone: &TimeZone,
+) -> Result<Table> {
+    let mut pass = Pass::new(scope, report, by, zone);
+    let everything = scope.naming == Naming::All || scope.filter.wants_files();
+    let question = scope.past.question(everything);
+    let mut take = |chapter: Chapter| {
+        pass.take(&chapter)?;
+        anyhow::Ok(Go::On)
+    };
+    if let Some(dump) = &scope.dump {
+        let mut source = dump.open()?;
+        announce(&source, zone);
+        dump.read(&mut source, question, &mut take)?;
+    } else {
+        history::read(&scope.past.history, question, &mut take)?;
+    }
+    pass.finish(most)
+}
+
+/// A pass in the making.
+pub(super) struct Pass<'a> {
+    scope: &'a Scope,
+    zone: &'a TimeZone,
+    by: Vec<Key>,
+    report: &'a mut dyn Report,
+    sums: Sums,
+    going: Option<Going>,
+    seam: Seam,
+    /// What is covered.
+    told: Vec<String>,
+    periods: Vec<Period>,
+    is_complete: bool,
+    /// The filter means nothing to a chapter: an error unless another one knows what it names.
+    unknown: Option<FilterError>,
+    is_known: bool,
+    unknown_ns: Option<u64>,
+}
+
+/// What is known of one recording so far.
+struct Going {
+    front: Front,
+    resolver: Resolver<Marked>,
+    stage: Stage,
+    begun: bool,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(
+        scope: &'a Scope,
+        report: &'a mut dyn Report,
+        by: &[Key],
+        zone: &'a TimeZone,
+    ) -> Self {
+        Self {
+            scope,
+            zone,
+            by: by.to_vec(),
+            sums: Sums::new(report.shape(), by),
+            report,
+            going: None,
+            seam: Seam::default(),
+            told: Vec::new(),
+            periods: Vec::new(),
+            is_complete: true,
+            unknown: None,
+            is_known: false,
+            unknown_ns: None,
+        }
+    }
+
+    /// No more chapters come.
+    pub(super) fn finish(self, most: usize) -> Result<Table> {
+        if let (Some(unknown), false) = (self.unknown, self.is_known) {
+            return Err(unknown.into());
+        }
+        let (ranked, words) = self.sums.finish(most);
+        Ok(Table {
+            shape: self.report.shape(),
+            by: self.by,
+            ranked,
+            words,
+            is_complete: self.is_complete && !self.periods.is_empty(),
+            periods: self.periods,
+            coverage: self.told,
+            limits: self.report.limits(),
+            unknown_ns: self.unknown_ns,
+        })
+    }
+
+    /// Adds up a chapter.
+    pub(super) fn take(&mut self, chapter: &Chapter) -> Result<()> {
+        let Chapter { recording, clock, joins, .. } = chapter;
+        let joins = *joins;
+        let going = self.going.take().filter(|_| joins.is_some_and(|joins| joins.before));
+        let filter = match self.scope.filter.resolve(&recording.meta) {
+            Ok(filter) => filter,
+            Err(unknown) => {
+                self.unknown.get_or_insert(unknown);
+                return Ok(());
+            }
+        };
+        self.is_known = true;
+        let mut wall = recording.wall_clock(clock.wall_offset);
+        let windows = chapter.windows(&wall);
+        // Of a stretch before the window nothing is told, nor of one behind it.
+        let is_beside =
+            windows.is_empty() && joins.is_some_and(|joins| joins.behind || joins.before);
+        let shown = chapter.windows_so_far(&wall);
+        let everything = self.scope.naming == Naming::All || self.scope.filter.wants_files();
+        let lead = if everything { 0 } else { with_leads(shown.hull()).from };
+        let from = match joins {
+            Some(joins) if everything && !joins.before => 0,
+            Some(joins) => joins.from,
+            None => lead,
+        };
+        let goes_on = joins.is_some_and(|joins| joins.behind);
+        let mut until = with_leads(shown.hull()).until;
+        if let Some(joins) = joins {
+            until = if goes_on { joins.until } else { until.min(joins.until) };
+        }
+        let end = if goes_on { until } else { u64::MAX };
+        let mut holes = coverage::holes(recording, Window { from, until: end });
+        holes.begin(lead);
+        if !is_beside {
+            let joined = going.as_ref().map(|going| (&going.front, from));
+            let reading = Reading { all: everything, holes: holes.clone(), joins: joined };
+            let reports = reports(recording, &windows, clock.now, &filter, &reading);
+            self.tell(chapter, &reports, &windows, &mut wall);
+        }
+        if windows.is_empty() && joins.is_none() {
+            return Ok(());
+        }
+        let mut going = match going {
+            Some(mut going) => {
+                going.front.go_on(recording, holes, from);
+                going.resolver.go_on(recording, shown.clone(), from);
+                going
+            }
+            None => self.begin(recording, holes, &shown, &filter, wall),
+        };
+        self.sums.go_on(Arc::new(Session::new(&recording.meta)));
+        going.stage.expect(recording, shown, Window { from, until });
+        going.run(recording, (from, until), &mut *self.report, &mut self.sums, goes_on)?;
+        if goes_on {
+            self.going = Some(going);
+        } else if let Some(ns) = going.stage.unknown_ns() {
+            self.unknown_ns = Some(self.unknown_ns.unwrap_or(0).saturating_add(ns));
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &self,
+        recording: &Recording,
+        holes: crate::holes::Holes,
+        shown: &Windows,
+        filter: &Filter,
+        wall: WallClock,
+    ) -> Going {
+        let wants = Wants { naming: self.scope.naming, merging: Merging::Never };
+        let (stage, marked) = Stage::new(recording, shown.clone(), filter, &*self.report, &self.by);
+        let mut resolver = Resolver::new(recording, shown.clone(), marked, wall, wants);
+        // All events, from the first on: whether one is in the window is decided here.
+        resolver.lead = Some(0);
+        Going { front: Front::new(recording, holes), resolver, stage, begun: false }
+    }
+
+    /// Notes what a chapter covers.
+    fn tell(
+        &mut self,
+        chapter: &Chapter,
+        reports: &[Coverage],
+        windows: &Windows,
+        wall: &mut WallClock,
+    ) {
+        self.told.extend(self.seam.between(chapter, windows.hull(), wall, self.zone));
+        self.is_complete &= reports.iter().all(Coverage::is_complete) && !self.seam.is_open();
+        self.told.extend(clock_lines(windows, wall, self.zone));
+        for report in reports {
+            self.told.extend(lines(report, wall, self.zone));
+        }
+        self.told.extend(chapter.remarks.iter().cloned());
+        for window in windows.iter().filter(|window| !window.is_empty()) {
+            let wall = (wall.wall(window.from), wall.wall(window.until));
+            let period = Period { mono: (window.from, window.until), wall };
+            match self.periods.last_mut() {
+                // Stretches of one window.
+                Some(last) if last.mono.1 == period.mono.0 => {
+                    (last.mono.1, last.wall.1) = (period.mono.1, period.wall.1);
+                }
+                _ => self.periods.push(period),
+            }
+        }
+    }
+}
+
+impl Going {
+    /// Takes the events of a stretch.
+    fn run(
+        &mut self,
+        recording: &Recording,
+        (from, until): (u64, u64),
+        report: &mut dyn Report,
+        sums: &mut Sums,
+        goes_on: bool,
+    ) -> std::io::Result<()> {
+        let Self { front, resolver, stage, begun } = self;
+        let streams = recording.streams.iter();
+        let mut events = Merge::new(streams.map(|stream| Since::stretch(stream, from, *begun)));
+        *begun = true;
+        let mut to = To { stage, report, sums };
+        while let Some(event) = events.read(front.spare()) {
+            if event.time >= until {
+                break;
+            }
+            front.take(event, &mut |item, before| {
+                resolver.pass(&mut item.event, &item.found, before, &mut to)
+            })?;
+        }
+        if goes_on {
+            return Ok(());
+        }
+        front.end(&mut |item, before| {
+            resolver.pass(&mut item.event, &item.found, before, &mut to)
+        })?;
+        resolver.release(u64::MAX, &mut to)?;
+        let To { stage, report, sums } = to;
+        stage.end(report, sums);
+        Ok(())
+    }
+}
+
+/// The coverage of each part of a chapter's window.
+fn reports(
+    recording: &Recording,
+    windows: &Windows,
+    now: u64,
+    filter: &Filter,
+    reading: &Reading<'_>,
+) -> Vec<Coverage> {
+    let told = coverage::told(windows);
+    let doubts = doubts(recording, windows, &told, filter, reading);
+    let mut reports: Vec<Coverage> = told
+        .iter()
+        .map(|window| {
+            Coverage::new(recording, window, now)
+                .with_doubts(doubts.of(window))
+                .with_lacking(filter.lacking(&recording.meta))
+        })
+        .collect();
+    // Gaps in which the quiet ring left out none of those who are asked for are none here.
+    if let Some(left_outs) = LeftOuts::of(recording) {
+        let meant = filter.meant(recording);
+        for report in &mut reports {
+            report.spare(recording, &mut |left_out| filter.may_want(left_out, &left_outs, &meant));
+        }
+    }
+    reports
+}

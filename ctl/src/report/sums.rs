@@ -1,0 +1,158 @@
+//! Sums by group, as the user wants them grouped.
+
+use std::sync::Arc;
+
+use flightrec_analysis::groups::{Groups, KEYS, Keys, Ranked, Sum, UNKNOWN, Words};
+use flightrec_reader::{Session, unit};
+
+use super::table::TableWords;
+use super::{Facts, Key, Shape};
+use crate::names::errno;
+use crate::text::devices::Devices;
+
+/// Sums by group.
+pub struct Sums {
+    /// The names of partners.
+    pub partners: Words,
+    /// The words of each key: where there are too many paths, commands still have names.
+    words: [Words; KEYS],
+    groups: Groups,
+    by: Vec<Key>,
+    session: Option<Arc<Session>>,
+    devices: Devices,
+}
+
+impl Sums {
+    /// None yet; of the keys in `by`, the first [`KEYS`] count.
+    pub fn new(shape: &Shape, by: &[Key]) -> Self {
+        Self {
+            partners: Words::default(),
+            words: <[Words; KEYS]>::default(),
+            groups: Groups::new(shape.order),
+            by: by.iter().take(KEYS).copied().collect(),
+            session: None,
+            devices: Devices::default(),
+        }
+    }
+
+    /// What comes next is of this recording.
+    pub fn go_on(&mut self, session: Arc<Session>) {
+        self.devices = Devices::new(session.meta());
+        self.session = Some(session);
+    }
+
+    /// The recording that is read, once there is one.
+    pub fn session(&self) -> Option<&Arc<Session>> {
+        self.session.as_ref()
+    }
+
+    /// Whether values are grouped by this.
+    pub fn is_by(&self, key: Key) -> bool {
+        self.by.contains(&key)
+    }
+
+    /// Appends a device's name.
+    pub fn device(&self, device: u32, out: &mut Vec<u8>) {
+        self.devices.write(device, out);
+    }
+
+    /// The sum to which something belongs.
+    pub fn of(&mut self, facts: &Facts<'_>) -> &mut Sum {
+        let mut keys: Keys = [0; KEYS];
+        for at in 0..self.by.len() {
+            if let (Some(key), Some(slot)) = (self.by.get(at).copied(), keys.get_mut(at)) {
+                *slot = self.key(at, key, facts);
+            }
+        }
+        self.groups.sum(keys)
+    }
+
+    fn key(&mut self, at: usize, key: Key, facts: &Facts<'_>) -> u64 {
+        let session = self.session.as_deref();
+        let Some(words) = self.words.get_mut(at) else { return UNKNOWN };
+        match key {
+            Key::Comm => word(words, facts.comm),
+            Key::Pid => u64::from(facts.pid),
+            Key::Tid => u64::from(facts.tid),
+            Key::Cpu => u64::from(facts.cpu),
+            Key::Unit => {
+                let path = session.and_then(|session| session.cgroup(facts.cgroup));
+                word(words, path.and_then(unit).unwrap_or_default().as_bytes())
+            }
+            Key::Container => {
+                let path = session.and_then(|session| session.cgroup(facts.cgroup));
+                word(words, path.and_then(container).unwrap_or_default().as_bytes())
+            }
+            Key::Syscall => {
+                let Some(call) = facts.call else { return UNKNOWN };
+                match session.and_then(|session| session.call_name(call.abi, call.nr)) {
+                    Some(name) => words.id(name.as_bytes()),
+                    None => words.id(format!("syscall_{}", call.nr).as_bytes()),
+                }
+            }
+            Key::File => facts.file.map_or(UNKNOWN, |file| words.id(file)),
+            Key::Device => facts.device.map_or(UNKNOWN, |device| {
+                let mut name = Vec::new();
+                self.devices.write(device, &mut name);
+                words.id(&name)
+            }),
+            Key::Errno => match facts.errno {
+                None => UNKNOWN,
+                Some(number) => match errno(number) {
+                    Some(name) => words.id(name.as_bytes()),
+                    None => words.id(number.to_string().as_bytes()),
+                },
+            },
+            own => {
+                let known = facts.own.iter().find(|(key, _)| *key == own);
+                known.map_or(UNKNOWN, |(_, value)| word(words, value))
+            }
+        }
+    }
+
+    /// All groups, the greatest `most` of them apart; and the words of their keys and partners.
+    pub fn finish(self, most: usize) -> (Ranked, TableWords) {
+        let Self { groups, words, partners, .. } = self;
+        (groups.ranked(most), TableWords { keys: words, partners })
+    }
+}
+
+fn word(words: &mut Words, text: &[u8]) -> u64 {
+    if text.is_empty() { UNKNOWN } else { words.id(text) }
+}
+
+/// The container of a control group's path: the first 12 digits of its id, as engines show it; or
+/// the name of one of LXC or systemd-nspawn.
+fn container(path: &str) -> Option<&str> {
+    path.rsplit('/').find_map(|part| {
+        let part = part.strip_suffix(".scope").unwrap_or(part);
+        let engines = ["docker-", "cri-containerd-", "crio-", "libpod-", "containerd-"];
+        let id = engines.iter().find_map(|engine| part.strip_prefix(engine)).unwrap_or(part);
+        if id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return id.get(..12);
+        }
+        part.strip_prefix("lxc.payload.").or_else(|| {
+            part.strip_prefix("systemd-nspawn@").and_then(|name| name.strip_suffix(".service"))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::container;
+
+    #[test]
+    fn containers_by_their_control_groups() {
+        let id = "0123456789abcdef".repeat(4);
+        for path in [
+            format!("/system.slice/docker-{id}.scope"),
+            format!("/docker/{id}"),
+            format!("/kubepods.slice/kubepods-pod1.slice/cri-containerd-{id}.scope/init"),
+        ] {
+            assert_eq!(container(&path), Some("0123456789ab"), "{path}");
+        }
+        assert_eq!(container("/lxc.payload.web/system.slice"), Some("web"));
+        assert_eq!(container("/machine.slice/systemd-nspawn@db.service"), Some("db"));
+        assert_eq!(container("/system.slice/nginx.service"), None);
+    }
+}

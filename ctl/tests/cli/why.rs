@@ -1,0 +1,146 @@
+//! `flightctl why` over what a made-up daemon plays: an answer of a known cause, held against the
+//! schema that is published, and questions that have no answer.
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::{Abi, WakeContext};
+use flightrec_format::decode::{Body, Call, Event};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::{NOW, Recording, SECOND, flightctl, stderr, stdout};
+
+const SCHEMA: &str = include_str!("../../../docs/flightctl-why.schema.json");
+const MS: u64 = 1_000_000;
+/// Numbers of calls, as `meta()` of the recordings has them.
+const WRITE: u16 = 1;
+
+fn event(time: u64, cpu: u16, tid: u32, body: Body) -> Event {
+    Event { time, cpu, tid, body }
+}
+
+fn call(nr: u16) -> Call {
+    Call { nr, abi: Abi::Native, nargs: 1, args: [3, 0, 0, 0, 0, 0], strings: Vec::new() }
+}
+
+fn switch(time: u64, cpu: u16, tid: u32, prev_state: u16, next: u32) -> Event {
+    let body = Body::Switch {
+        prev_prio: 120,
+        prev_state,
+        preempted: false,
+        io_wait: false,
+        next,
+        next_prio: 120,
+    };
+    event(time, cpu, tid, body)
+}
+
+/// Thread 71 waits in write for 72, which runs, for 400 ms; without the scheduling events of CPU
+/// 1 if they are not `whole`.
+fn recording(whole: bool) -> TempDir {
+    let start = NOW - SECOND;
+    let at = |ms: u64| start + ms * MS;
+    let mut recording = Recording::new();
+    let calls = [
+        event(at(10), 0, 71, Body::Enter(call(WRITE))),
+        event(at(411), 0, 71, Body::Exit { call: call(WRITE), ret: 1, entered: None }),
+    ];
+    for event in &calls {
+        recording.push(Lane::Syscall, event);
+    }
+    let waking = Body::Waking {
+        wakee: 71,
+        prio: 120,
+        state: 1,
+        cpu: 0,
+        new: false,
+        context: WakeContext::Thread,
+    };
+    let sched = [
+        switch(at(0), 0, 0, 0, 71),
+        switch(at(0), 1, 0, 0, 72),
+        switch(at(11), 0, 71, 1, 0),
+        event(at(410), 1, 72, waking),
+        switch(at(411), 0, 0, 0, 71),
+        switch(at(420), 0, 71, 1, 0),
+        switch(at(421), 1, 72, 1, 0),
+    ];
+    for event in sched.iter().filter(|event| whole || event.cpu == 0) {
+        recording.push(Lane::Sched, event);
+    }
+    recording.serve()
+}
+
+fn why(dir: &TempDir, args: &[&str]) -> std::process::Output {
+    let place = ["--runtime-dir", dir.path().to_str().unwrap(), "why"];
+    flightctl(&[&place, args].concat())
+}
+
+/// An answer as JSON, which must be as the schema says.
+fn valid(output: &std::process::Output) -> Value {
+    let object: Value = serde_json::from_str(&stdout(output))
+        .unwrap_or_else(|e| panic!("{e}: {}{}", stdout(output), stderr(output)));
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> =
+        schema.iter_errors(&object).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}\n{object:#}");
+    object
+}
+
+#[test]
+fn a_wait_is_followed_to_who_ran_meanwhile() {
+    let dir = recording(true);
+    let answer = valid(&why(&dir, &["--tid", "71", "--last", "1s", "--format", "json"]));
+    let sentence = answer["sentence"].as_str().unwrap();
+    assert!(
+        sentence.starts_with(
+            "thread 71 waited 399 ms in write for thread 72, which ran on CPU for 399 ms"
+        ),
+        "{sentence}"
+    );
+    assert_eq!(answer["culprits"][0]["thread"]["tid"], 72);
+    assert_eq!(answer["chain"][0]["call"], "write");
+    let sum: u64 =
+        answer["shares"].as_array().unwrap().iter().map(|of| of["ns"].as_u64().unwrap()).sum();
+    assert_eq!(answer["window"]["length_ns"], sum);
+
+    let text = why(&dir, &["--call", "write", "--last", "1s"]);
+    assert_eq!(text.status.code(), Some(0), "{}", stderr(&text));
+    let lines = stdout(&text);
+    assert!(lines.starts_with("thread 71 waited 399 ms in write"), "{lines}");
+    assert!(lines.contains("woken by thread 72 (thread)"), "{lines}");
+    // The same without a name, and by its moment.
+    for args in [&["--last", "1s"][..], &["--at", "-0.8s"], &["--slower-than", "300ms"]] {
+        let found = stdout(&why(&dir, args));
+        assert!(found.starts_with("thread 71 waited"), "{args:?}: {found}");
+    }
+}
+
+#[test]
+fn without_the_events_of_who_woke_it_nobody_is_blamed() {
+    let dir = recording(false);
+    let answer = valid(&why(&dir, &["--tid", "71", "--last", "1s", "--format", "json"]));
+    assert_eq!(answer["culprits"], Value::Array(Vec::new()), "{answer:#}");
+    assert_eq!(answer["complete"], false);
+    assert!(!answer["doubts"].as_array().unwrap().is_empty(), "{answer:#}");
+}
+
+#[test]
+fn who_did_nothing_is_told() {
+    let dir = recording(true);
+    let out = why(&dir, &["--tid", "99"]);
+    assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(1), ""));
+    assert!(
+        stderr(&out).contains("the window has no activity of these threads"),
+        "{}",
+        stderr(&out)
+    );
+    let empty = Recording::new().serve();
+    let answer = valid(&why(&empty, &["--format", "json"]));
+    assert!(answer["subject"].is_null() && answer["chain"].as_array().unwrap().is_empty());
+    assert_eq!(why(&dir, &["--tid", "71", "--at", "noon"]).status.code(), Some(2));
+    for other in [["--call", "read"], ["--slower-than", "1ms"]] {
+        let out = why(&dir, &[&["--at", "now"], &other[..]].concat());
+        assert!(out.status.code() == Some(2), "{other:?}: {}", stderr(&out));
+    }
+}
