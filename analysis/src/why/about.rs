@@ -6,8 +6,9 @@ use super::chain::Chain;
 use super::kinds::CallKind;
 use super::names::Names;
 use super::pieces::Piece;
+use super::track::Count;
 use super::track::Deed;
-use super::wait::{Wait, is_socket};
+use super::wait::{EAGAIN, Wait, is_socket};
 use crate::reason::{is_fault, is_sync};
 use crate::{CallId, State, TaskState};
 
@@ -55,18 +56,29 @@ impl<N: Names> Chain<'_, N> {
     /// The call that a thread tries again and again without success, the error, and how often; as
     /// often as it sleeps.
     pub(super) fn retries(&self, tid: u32, sleeps: u64) -> Option<(String, String, u64)> {
+        let ((call, error), count) = self.retried(tid, sleeps)?;
+        let told = self.story.tracks.told(count.told);
+        let text = told.map_or_else(|| self.story.kinds.name(call), |told| short(&told.text));
+        Some((text, self.names.error(error), count.calls))
+    }
+
+    /// Whether a call that should succeed is tried again and again. Who looks by `EAGAIN` whether
+    /// there is something to read has no trouble: that is the answer it wants most of the time.
+    pub(super) fn fails_to(&self, tid: u32, sleeps: u64) -> bool {
+        self.retried(tid, sleeps).is_some_and(|((call, error), _)| {
+            let kind = self.story.kinds.kind(call);
+            let looks = matches!(kind, CallKind::Read | CallKind::Receive | CallKind::Accept);
+            !(looks && error.abs() == EAGAIN.abs())
+        })
+    }
+
+    fn retried(&self, tid: u32, sleeps: u64) -> Option<((CallId, i32), &Count)> {
         let track = self.story.tracks.get(tid)?;
         let failing = track.counts.iter().filter(|((_, error), _)| *error != 0);
-        let ((call, error), count) =
-            failing.max_by_key(|((call, error), count)| (count.calls, *call, *error))?;
+        let (key, count) = failing.max_by_key(|(key, count)| (count.calls, **key))?;
         let is_regular = sleeps >= RETRIES_MIN
             && (sleeps.div_ceil(2)..=sleeps.saturating_mul(3)).contains(&count.calls);
-        if !is_regular {
-            return None;
-        }
-        let told = self.story.tracks.told(count.told);
-        let text = told.map_or_else(|| self.story.kinds.name(*call), |told| short(&told.text));
-        Some((text, self.names.error(*error), count.calls))
+        is_regular.then_some((*key, count))
     }
 
     /// Where a thread waited: ` in fsync(/srv/a)`, ` in a page fault`.

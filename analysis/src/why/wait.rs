@@ -15,7 +15,7 @@ const JUST_NS: u64 = 2_000_000;
 const SIGCHLD: u32 = 17;
 /// `ETIMEDOUT`, `EAGAIN`, `EINTR` (include/uapi/asm-generic).
 const ETIMEDOUT: i32 = -110;
-const EAGAIN: i32 = -11;
+pub(super) const EAGAIN: i32 = -11;
 const EINTR: i32 = -4;
 
 /// What ended a wait.

@@ -208,7 +208,7 @@ impl Story {
         let is_hog = running * 100 >= u128::from(until.saturating_sub(from)) * u128::from(HOG);
         percent += running * if is_hog { 60 } else { 20 };
         let mut score = u64::try_from(percent / 100).unwrap_or(u64::MAX);
-        if sleeps.0 >= 5 && Chain::new(self, &Nameless).retries(tid, sleeps.0).is_some() {
+        if sleeps.0 >= 5 && Chain::new(self, &Nameless).fails_to(tid, sleeps.0) {
             score = score.saturating_add(sleeps.1 / 2);
         }
         // Threads of the kernel work for others.

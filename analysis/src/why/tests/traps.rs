@@ -182,3 +182,27 @@ fn who_creates_processes_all_the_time_is_named() {
     );
     assert_eq!(known.culprits[0].mechanism, "short-lived processes");
 }
+
+/// Who looks five times a second whether there is something to read is no trouble; who can't open
+/// its file is.
+#[test]
+fn a_look_that_finds_nothing_is_no_failure() {
+    let worst = |name: &str, ret: i64| {
+        let mut events = vec![switch(0, 0, 0, 0, 11)];
+        for at in (1..3000).step_by(200) {
+            let (from, until) = (at * MS, (at + 199) * MS);
+            events.extend([
+                enter(from, 0, 11, name),
+                exit(from + 10_000, 0, 11, name, ret),
+                enter(from + 20_000, 0, 11, "clock_nanosleep"),
+                switch(from + 30_000, 0, 11, 1, 0),
+                waking(until, 0, 0, 11, WakeContext::Hardirq),
+                switch(until + 10_000, 0, 0, 0, 11),
+                exit(until + 20_000, 0, 11, "clock_nanosleep", 0),
+            ]);
+        }
+        story(&events, 3000 * MS, &[]).worst(&Subject::default(), &Plainly)
+    };
+    assert_eq!(worst("read", -11), None);
+    assert_eq!(worst("openat", -2), Some(11));
+}
