@@ -190,7 +190,7 @@ fn a_look_that_finds_nothing_is_no_failure() {
     let worst = |name: &str, ret: i64| {
         let mut events = vec![switch(0, 0, 0, 0, 11)];
         for at in (1..3000).step_by(200) {
-            let (from, until) = (at * MS, (at + 199) * MS);
+            let (from, until) = (at * MS, (at + 200) * MS - 100_000);
             events.extend([
                 enter(from, 0, 11, name),
                 exit(from + 10_000, 0, 11, name, ret),
