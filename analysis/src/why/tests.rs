@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use super::{Answer, Known, Names, Story, Subject, Told};
 
 const MS: u64 = 1_000_000;
-const CALLS: [&str; 8] =
-    ["read", "futex", "fsync", "clock_nanosleep", "poll", "sendto", "munmap", "fcntl"];
+const CALLS: [&str; 9] =
+    ["read", "futex", "fsync", "clock_nanosleep", "poll", "sendto", "munmap", "fcntl", "openat"];
 
 /// Numbers as names.
 struct Plainly;
