@@ -136,25 +136,35 @@ fn run_queue_delays_are_those_of_perf() {
     let (data, hog) = (dir.path().join("data"), dir.path().join("report-hog"));
     fs::copy("/bin/sh", &hog).expect("a program of its own name");
     let script = format!(
-        "for i in 1 2 3; do timeout 1.5 taskset -c 0 {} -c 'while :; do :; done' & done; wait",
+        "for i in 1 2 3; do timeout 1.5 {} -c 'while :; do :; done' & done; wait",
         hog.display()
     );
     run(Command::new("perf")
         .args(["sched", "record", "-o"])
         .arg(&data)
-        .args(["sh", "-c", &script]));
+        // On one CPU from their beginning: where a thread is moved, perf begins to count again.
+        .args(["taskset", "-c", "0", "sh", "-c", &script]));
     let table = Command::new("perf").args(["sched", "latency", "-p", "-i"]).arg(&data).output();
     let table = String::from_utf8_lossy(&table.expect("perf").stdout).into_owned();
     let traced = of_perf(&table, "report-hog");
-    let delays = report(&recorder, &["runq", "--by", "tid", "--comm", "report-hog"]);
+    // perf's are of the whole life of a thread, under any name.
+    let tids = traced.keys().map(u64::to_string).collect::<Vec<_>>().join(",");
+    let told = report(&recorder, &["runq", "--by", "tid", "--tid", &tids]);
+    // Some kernels run no program of the recorder in some threads, such as a sandbox's first
+    // process. Who waited while such a thread left its CPU is in an unknown state.
+    let unknown = number(&told, "unknown_ns") as f64 / 1e6;
     let delays: BTreeMap<u64, &Value> =
-        rows(&delays).iter().map(|row| (number(row, "tid"), row)).collect();
+        rows(&told).iter().map(|row| (number(row, "tid"), row)).collect();
     assert_eq!(delays.keys().collect::<Vec<_>>(), traced.keys().collect::<Vec<_>>(), "{table}");
     assert_eq!(traced.len(), 3);
+    assert!(unknown < 100.0, "{unknown} ms unknown");
     for (tid, ms) in traced {
         let told = number(delays[&tid], "total_delay_ns") as f64 / 1e6;
-        eprintln!("{tid}: {told:.1} ms, perf {ms:.1} ms");
-        assert!(ms > 500.0 && (told - ms).abs() <= ms * 0.01, "{told} ms, perf {ms} ms: {table}");
+        let line = format!("{tid}: {told:.1} ms, perf {ms:.1} ms, {unknown:.1} ms unknown");
+        eprintln!("{line}");
+        // perf misses a wait now and then, of one time slice: its "context switch bugs".
+        let within = (ms - unknown) * 0.998..=ms * 1.02;
+        assert!(ms > 500.0 && within.contains(&told), "{line}: {table}");
         // Most of it the others had the CPU.
         let by = delays[&tid]["ran_instead"].as_array().expect("a list");
         let by_hogs =

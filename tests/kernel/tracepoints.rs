@@ -192,25 +192,33 @@ fn fields_are_those_of_perf_script() {
         let mut all = ours.get(key).map_or(&[][..], Vec::as_slice);
         for perf in perfs {
             let when = |of: &Value, name: &str| of[name].as_u64().expect("a time");
-            // perf begins in the middle of the thread, and reads the clock a moment later.
             let time = when(perf, "time");
-            let near = |of: &&Value| when(of, "mono_ns").abs_diff(time) < 50_000;
-            let before = |of: &Value| when(of, "mono_ns") + 50_000 <= time;
-            all = all.get(all.iter().take_while(|of| before(of)).count()..).unwrap_or_default();
-            let is_it = |of: &Value| addresses.after(of, perf);
-            let found = all.iter().take(8).take_while(near).enumerate();
-            let mut found = found.filter_map(|(i, of)| Some((i, is_it(of).ok()?)));
-            if let Some((i, after)) = found.next() {
-                drop(found);
+            // Ours is attached first, and reads the clock first. Nothing of the thread comes
+            // between the two, however long an interrupt takes there.
+            let behind = all.partition_point(|of| when(of, "mono_ns") <= time);
+            let (until, later) = all.split_at(behind);
+            let found = until.last().map(|of| addresses.after(of, perf));
+            if let Some(Ok(after)) = found {
                 addresses = after;
-                all = all.get(i + 1..).unwrap_or_default();
+                all = later;
                 compared += perf["fields"].as_object().map_or(0, serde_json::Map::len);
                 continue;
             }
             missing += 1;
-            let reason = all.first().filter(near).map(|of| is_it(of).err());
-            difference
-                .get_or_insert_with(|| format!("{key:?}: {reason:?}\n{perf}\n{:?}", all.first()));
+            let reason = found.and_then(Result::err);
+            difference.get_or_insert_with(|| {
+                let around = |all: &[Value], name: &str| {
+                    let near = all.iter().filter(|of| when(of, name).abs_diff(time) < 1_000_000);
+                    near.map(|of| format!("{} {}\n", when(of, name), of["fields"]))
+                        .collect::<String>()
+                };
+                let all = ours.get(key).map_or(&[][..], Vec::as_slice);
+                format!(
+                    "{key:?} at {time}: {reason:?}\nours:\n{}perf's:\n{}",
+                    around(all, "mono_ns"),
+                    around(perfs, "time")
+                )
+            });
         }
         shapes.insert(key.0.clone());
     }
