@@ -34,14 +34,15 @@ pub fn begin<W: Write>(out: W, meta: &Meta, clock: Clock) -> io::Result<FileWrit
 }
 
 /// A file in the making, under another name; removed unless it gets its own.
-pub struct Target<'a> {
-    path: &'a Path,
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
     making: PathBuf,
     file: File,
     force: bool,
 }
 
-impl<'a> Target<'a> {
+impl Target {
     /// Refuses, before anything is read for it, a file that is there.
     pub fn check(target: &TargetArgs) -> Result<(), OutputError> {
         if target.force || target.output.symlink_metadata().is_err() {
@@ -52,7 +53,7 @@ impl<'a> Target<'a> {
     }
 
     /// Begins it, beside `path`; one that is there is replaced with `force` only.
-    pub fn make(path: &'a Path, force: bool) -> Result<Self, OutputError> {
+    pub fn make(path: &Path, force: bool) -> Result<Self, OutputError> {
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().ok_or_else(|| OutputError::Name(path.into()))?);
         name.push(format!(".{}", std::process::id()));
@@ -60,32 +61,49 @@ impl<'a> Target<'a> {
         // What is recorded is sensitive: for its owner and group only.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&making);
         let file = file.map_err(|source| OutputError::Io { path: path.into(), source })?;
-        Ok(Self { path, making, file, force })
+        Ok(Self { path: path.into(), making, file, force })
     }
 
     /// Writes it, to the disk, and gives it its name; its size.
     pub fn fill(
         self,
-        write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<u64, OutputError> {
-        let failed = |source| OutputError::Io { path: self.path.into(), source };
-        let mut out = BufWriter::with_capacity(1 << 20, &self.file);
-        write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+        let mut out = self.out()?;
+        write(&mut out).map_err(|source| self.failed(source))?;
+        self.keep(out)
+    }
+
+    /// What writes into it.
+    pub fn out(&self) -> Result<BufWriter<File>, OutputError> {
+        let file = self.file.try_clone().map_err(|source| self.failed(source))?;
+        Ok(BufWriter::with_capacity(1 << 20, file))
+    }
+
+    /// What went wrong with it.
+    pub fn failed(&self, source: io::Error) -> OutputError {
+        OutputError::Io { path: self.path.clone(), source }
+    }
+
+    /// Gives it its name, with all that `out` has, on the disk; its size.
+    pub fn keep(self, mut out: BufWriter<File>) -> Result<u64, OutputError> {
+        let failed = |source| self.failed(source);
+        out.flush().map_err(failed)?;
         drop(out);
         self.file.sync_all().map_err(failed)?;
         let size = self.file.metadata().map_err(failed)?.len();
         if self.force {
-            fs::rename(&self.making, self.path).map_err(failed)?;
+            fs::rename(&self.making, &self.path).map_err(failed)?;
         } else {
             // Unlike a renaming, a link never replaces what has come there meanwhile.
-            match fs::hard_link(&self.making, self.path) {
+            match fs::hard_link(&self.making, &self.path) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                    return Err(OutputError::Exists(self.path.into()));
+                    return Err(OutputError::Exists(self.path.clone()));
                 }
                 // A file system without links.
                 Err(_) if self.path.symlink_metadata().is_err() => {
-                    fs::rename(&self.making, self.path).map_err(failed)?;
+                    fs::rename(&self.making, &self.path).map_err(failed)?;
                 }
                 Err(e) => return Err(failed(e)),
             }
@@ -94,7 +112,7 @@ impl<'a> Target<'a> {
     }
 }
 
-impl Drop for Target<'_> {
+impl Drop for Target {
     fn drop(&mut self) {
         // It is gone where it was renamed; nothing else can be done about a failure.
         let _ = fs::remove_file(&self.making);

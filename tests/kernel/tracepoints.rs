@@ -209,12 +209,12 @@ fn fields_are_those_of_perf_script() {
             difference.get_or_insert_with(|| {
                 let around = |all: &[Value], name: &str| {
                     let near = all.iter().filter(|of| when(of, name).abs_diff(time) < 1_000_000);
-                    near.map(|of| format!("{} {}\n", when(of, name), of["fields"]))
-                        .collect::<String>()
+                    let line = |of: &Value| format!("{} {}", when(of, name), of["fields"]);
+                    near.map(line).collect::<Vec<_>>().join("\n")
                 };
                 let all = ours.get(key).map_or(&[][..], Vec::as_slice);
                 format!(
-                    "{key:?} at {time}: {reason:?}\nours:\n{}perf's:\n{}",
+                    "{key:?} at {time}: {reason:?}\nours:\n{}\nperf's:\n{}",
                     around(all, "mono_ns"),
                     around(perfs, "time")
                 )

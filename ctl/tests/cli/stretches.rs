@@ -177,3 +177,46 @@ fn calls_that_began_before_the_window_are_told_once() {
     assert!(whole.0 > 0 && whole.1 > 0, "{whole:?}");
     assert_eq!(undecided(SMALL), whole);
 }
+
+/// A window is one file, however much of it fits into memory, and has the same events.
+#[test]
+fn a_window_in_stretches_is_saved_as_one_file() {
+    for file_seconds in [6, 60] {
+        let dir = busy(file_seconds);
+        let out = tempfile::tempdir().unwrap();
+        for (n, window) in [&["--all"][..], &["--last", "12s"], &["--since=-15s", "--until=-2s"]]
+            .into_iter()
+            .enumerate()
+        {
+            let save = |memory: &str, name: &str| {
+                let path = out.path().join(format!("{name}{n}.flight"));
+                let path = path.to_str().unwrap().to_owned();
+                let store = dir.path().to_str().unwrap();
+                let args = [&["save", "--store", store, "--strict", "-o", &path], window].concat();
+                let out = run(memory, &args);
+                assert_eq!(out.status.code(), Some(0), "{window:?}: {}", stderr(&out));
+                (path, stderr(&out))
+            };
+            let ((one, _), (many, told)) = (save("512MiB", "one"), save(SMALL, "many"));
+            assert_eq!(told.matches("saved ").count(), 1, "{told}");
+            let verified = run("512MiB", &["verify", &many]);
+            assert_eq!(verified.status.code(), Some(0), "{}", stdout(&verified));
+            // Its own window, and all that it holds for names and durations: with what lies before
+            // the window, but not all of it.
+            for more in ["--strict", "--all"] {
+                let dump = |path: &str| {
+                    let out = run("512MiB", &["dump", path, more]);
+                    assert_eq!(out.status.code(), Some(0), "{window:?}: {}", stderr(&out));
+                    stdout(&out)
+                };
+                let (one, many) = (dump(&one), dump(&many));
+                let (one, many) = (events(&one), events(&many));
+                assert!(one.len() > 10_000, "{window:?}: {}", one.len());
+                let differ = one.iter().zip(&many).find(|(one, many)| one != many);
+                assert_eq!(differ, None, "{window:?}, {more:?}");
+                assert_eq!(one.len(), many.len(), "{window:?}, {more:?}");
+            }
+        }
+        assert_eq!(out.path().read_dir().unwrap().count(), 6, "a file for each");
+    }
+}

@@ -1,6 +1,9 @@
-//! The file of a chapter.
+//! The file of a chapter, or of the stretches in which a long one is read.
 
-use std::io::{self, Write};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{
@@ -10,15 +13,18 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
 use flightrec_format::encode::{PageWriter, write_header, write_slot};
+use flightrec_format::meta::Meta;
+use flightrec_format::part;
 use flightrec_format::ring::LaneStream;
 use flightrec_store::block::PAGES_MAX;
 use flightrec_store::snapshot::About;
-use flightrec_store::{Checkpoint, RingMark};
+use flightrec_store::{Checkpoint, FileWriter, RingMark};
 
+use crate::output::OutputError;
 use crate::progress::Progress;
-use crate::source::Recording;
 use crate::source::history::Chapter;
-use crate::target;
+use crate::source::{Clock, Recording};
+use crate::target::{self, Target};
 use crate::window::Window;
 use crate::windows::Windows;
 
@@ -27,7 +33,7 @@ use crate::windows::Windows;
 const STRETCHES: usize = 256;
 
 /// Why the file is there: for these windows, whose end was at `wall`, ns since 1970.
-pub(super) fn about(windows: &Windows, wall: i64) -> About {
+fn about(windows: &Windows, wall: i64) -> About {
     let Window { from, until } = windows.hull();
     let reason = "saved by flightctl save".to_owned();
     let stretches = windows.at_most(STRETCHES);
@@ -46,45 +52,169 @@ pub(super) fn about(windows: &Windows, wall: i64) -> About {
     }
 }
 
-/// A chapter's file.
-pub(super) fn write(out: impl Write, chapter: &Chapter, about: &About) -> io::Result<()> {
-    let (recording, clock) = (&chapter.recording, chapter.clock);
-    let progress = Progress::start("writing the file");
-    let mut file = target::begin(out, &recording.meta, clock)?;
-    file.slots(clock.now, &slot_pages(&recording.slots, recording.meta.session))?;
-    for snapshot in &recording.descriptors {
-        file.descriptors(snapshot.end, &snapshot.encode())?;
+/// A file in the making: of a chapter, or of all stretches of one.
+pub(super) struct Saving {
+    target: Target,
+    file: FileWriter<BufWriter<File>>,
+    meta: Meta,
+    /// The windows that it is saved of.
+    windows: Vec<Window>,
+    /// Where the last page of each ring ends that is in it: the page, its units, and all events
+    /// that were recorded until there.
+    ends: BTreeMap<(Lane, u16), End>,
+    /// Nothing of it was read from where something was damaged.
+    is_sound: bool,
+    events: u64,
+}
+
+/// Where a ring's last page ends.
+struct End {
+    seq: u64,
+    used: u32,
+    events: Counts,
+}
+
+impl Saving {
+    /// Begins a file at `path`. It is one of several chapters' if `chapter` is a stretch.
+    pub(super) fn begin(path: &Path, force: bool, chapter: &Chapter) -> Result<Self, OutputError> {
+        let target = Target::make(path, force)?;
+        let recording = &chapter.recording;
+        // All that comes into the file was recorded before.
+        let now = match chapter.joins {
+            Some(joins) if joins.behind => chapter.present.max(chapter.clock.now),
+            _ => chapter.clock.now,
+        };
+        let begin = || {
+            let out = target.out()?;
+            let clock = Clock { now, ..chapter.clock };
+            let begun = target::begin(out, &recording.meta, clock).and_then(|mut file| {
+                file.slots(now, &slot_pages(&recording.slots, recording.meta.session))?;
+                if let Some(before) = &recording.before {
+                    file.checkpoint(&Checkpoint {
+                        time: before.now,
+                        rings: marks(recording, before, counted_before).collect(),
+                    })?;
+                }
+                Ok(file)
+            });
+            begun.map_err(|source| target.failed(source))
+        };
+        let file = begin()?;
+        Ok(Self {
+            target,
+            file,
+            meta: recording.meta.clone(),
+            windows: Vec::new(),
+            ends: BTreeMap::new(),
+            is_sound: true,
+            events: 0,
+        })
     }
-    if let Some(before) = &recording.before {
-        file.checkpoint(&Checkpoint {
-            time: before.now,
-            rings: marks(recording, before, counted_before).collect(),
-        })?;
+
+    /// Puts a chapter into it, saved for these windows. Of what the stretch before it had already,
+    /// nothing is written again.
+    pub(super) fn add(&mut self, chapter: &Chapter, windows: &Windows) -> Result<(), OutputError> {
+        self.write(&chapter.recording).map_err(|source| self.target.failed(source))?;
+        self.windows.extend(windows.iter());
+        self.is_sound &= chapter.recording.copied != 0;
+        Ok(())
     }
-    for lane in Lane::RINGS {
-        let of_lane = recording.streams.iter().filter(|stream| stream.lane() == lane);
-        let mut pages: Vec<&Page> = of_lane.flat_map(LaneStream::pages).collect();
-        // By time, so that a window of the file is a few of its blocks.
-        pages.sort_by_key(|page| page.header().base_mono);
-        for pages in pages.chunks(PAGES_MAX) {
-            file.pages(&pages.iter().map(|page| (*page).clone()).collect::<Vec<_>>())?;
-            progress.add((pages.len() * PAGE_SIZE) as u64);
+
+    fn write(&mut self, recording: &Recording) -> io::Result<()> {
+        let progress = Progress::start("writing the file");
+        for snapshot in &recording.descriptors {
+            self.file.descriptors(snapshot.end, &snapshot.encode())?;
         }
+        for lane in Lane::RINGS {
+            let of_lane = recording.streams.iter().filter(|stream| stream.lane() == lane);
+            let mut pages: Vec<&Page> = of_lane.flat_map(LaneStream::pages).collect();
+            // By time, so that a window of the file is a few of its blocks.
+            pages.sort_by_key(|page| page.header().base_mono);
+            let mut block = Vec::with_capacity(PAGES_MAX);
+            for page in pages {
+                block.extend(self.new_of(page));
+                if block.len() == PAGES_MAX {
+                    self.file.pages(&block)?;
+                    progress.add((block.len() * PAGE_SIZE) as u64);
+                    block.clear();
+                }
+            }
+            if !block.is_empty() {
+                self.file.pages(&block)?;
+                progress.add((block.len() * PAGE_SIZE) as u64);
+            }
+        }
+        for stream in &recording.streams {
+            let Some(last) = stream.pages().last() else { continue };
+            let header = last.header();
+            let (seq, used) = (header.seq, header.used);
+            let events = header.events.plus(&last.summary().counts);
+            let end = self.ends.entry((stream.lane(), stream.cpu())).or_insert(End {
+                seq: 0,
+                used: 0,
+                events,
+            });
+            if (end.seq, end.used) < (seq, used) {
+                *end = End { seq, used, events };
+            }
+        }
+        Ok(())
     }
-    // What was damaged where this was read from is not made whole by being saved: without a
-    // checkpoint, a reader vouches for no more than the pages themselves do.
-    if recording.copied != 0 {
-        file.checkpoint(&Checkpoint {
-            time: clock.now,
-            rings: marks(recording, &recording.totals, |stream, known| {
-                Some(counted_behind(stream, known))
-            })
-            .collect(),
-        })?;
+
+    /// What of a page is not in the file yet.
+    fn new_of(&mut self, page: &Page) -> Option<Page> {
+        let header = page.header();
+        let new = match self.ends.get(&(page.lane(), header.cpu)) {
+            Some(end) if (header.seq, header.used) <= (end.seq, end.used) => return None,
+            // A page that was still being filled.
+            Some(end) if header.seq == end.seq => {
+                part::tail(page, end.used).unwrap_or_else(|| page.clone())
+            }
+            _ => page.clone(),
+        };
+        self.events = self.events.saturating_add(new.summary().counts.total());
+        Some(new)
     }
-    file.snapshot(about)?;
-    file.finish()?;
-    Ok(())
+
+    /// Whether no event is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.events == 0
+    }
+
+    /// Closes the file behind its last chapter; its size, and how many events it holds.
+    pub(super) fn finish(mut self, last: &Chapter) -> Result<(u64, u64), OutputError> {
+        self.close(last).map_err(|source| self.target.failed(source))?;
+        let Self { target, file, events, .. } = self;
+        let out = file.finish().map_err(|source| target.failed(source))?;
+        Ok((target.keep(out)?, events))
+    }
+
+    fn close(&mut self, last: &Chapter) -> io::Result<()> {
+        let (recording, clock) = (&last.recording, last.clock);
+        // What was damaged where this was read from is not made whole by being saved: without a
+        // checkpoint, a reader vouches for no more than the pages themselves do.
+        if self.is_sound {
+            let ends = &self.ends;
+            self.file.checkpoint(&Checkpoint {
+                time: clock.now,
+                // What they hold themselves, as all of it is in the file.
+                rings: marks(recording, &recording.totals, |stream, (events, refused)| {
+                    let end = ends.get(&(stream.lane(), stream.cpu()));
+                    Some((end.map_or(events, |end| end.events), refused))
+                })
+                .collect(),
+            })?;
+        }
+        // It knows more functions than the first stretch did.
+        if self.meta != recording.meta {
+            self.file.meta(&recording.meta, clock.now)?;
+        }
+        let windows = Windows::new(self.windows.drain(..), 0);
+        let at = || Window { from: clock.now, until: clock.now }.into();
+        let windows = windows.unwrap_or_else(at);
+        let wall = recording.wall_clock(clock.wall_offset).wall(windows.hull().until);
+        self.file.snapshot(&about(&windows, wall))
+    }
 }
 
 /// A ring's counters at a moment.
@@ -111,12 +241,6 @@ fn marks<'a>(
 fn counted_before(stream: &LaneStream, known: Counters) -> Option<Counters> {
     let first = stream.pages().first().map(Page::header);
     first.is_none_or(|first| first.events == known.0).then_some(known)
-}
-
-/// Behind them: what they hold themselves, as all of it is in the file.
-fn counted_behind(stream: &LaneStream, known: Counters) -> Counters {
-    let Some(last) = stream.pages().last() else { return known };
-    (last.header().events.plus(&last.summary().counts), known.1)
 }
 
 /// The thread table as pages.

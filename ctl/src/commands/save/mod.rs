@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 
+use anyhow::bail;
 use flightrec_format::ring::LaneStream;
 
 use super::prelude::*;
@@ -17,9 +18,12 @@ use crate::options::past::{Past, PastArgs};
 use crate::options::target::TargetArgs;
 use crate::options::window::WindowArgs;
 use crate::output::{OutputError, note};
-use crate::source::history::{self, Chapter, Go};
+use crate::source::history::{self, Chapter, Foretold, Go, Visitor};
 use crate::target::Target;
 use crate::text::coverage::{Seam, clock_lines, lines as words, unknown_lane};
+use crate::wall::WallClock;
+use crate::windows::Windows;
+use file::Saving;
 
 /// Arguments of `save`.
 #[derive(Debug, clap::Args)]
@@ -73,11 +77,19 @@ impl Plan for SavePlan {
     fn run(&self) -> Result<Exit> {
         Target::check(&self.target)?;
         let zone = crate::zone::system();
-        let mut saved =
-            Saved { plan: self, zone: &zone, files: 0, complete: true, seam: Seam::default() };
-        history::read(&self.past.history, self.past.question(false), &mut |chapter: Chapter| {
-            saved.take(&chapter).map(|()| Go::On)
-        })?;
+        let mut saved = Saved {
+            plan: self,
+            zone: &zone,
+            saving: None,
+            files: 0,
+            complete: true,
+            seam: Seam::default(),
+            is_told: false,
+        };
+        history::read(&self.past.history, self.past.question(false), &mut saved)?;
+        if let Some((_, path)) = saved.saving {
+            bail!("{}: the end of the window was not read; save it again", path.display());
+        }
         Ok(match saved {
             Saved { files: 0, .. } => {
                 note("nothing was recorded in the window, and nothing is saved");
@@ -93,56 +105,108 @@ impl Plan for SavePlan {
 struct Saved<'a> {
     plan: &'a SavePlan,
     zone: &'a TimeZone,
+    /// The file, where another stretch of its window follows.
+    saving: Option<(Saving, PathBuf)>,
     files: usize,
     complete: bool,
     seam: Seam,
+    /// The coverage of the stretches that follow has been told.
+    is_told: bool,
 }
 
-impl Saved<'_> {
-    /// Saves a chapter, and says so. A file is of one recording, so each has a file.
-    fn take(&mut self, chapter: &Chapter) -> Result<()> {
+impl Visitor<anyhow::Error> for Saved<'_> {
+    /// Says what all stretches cover together.
+    fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
+        let chapter = foretold.chapter();
         let recording = &chapter.recording;
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
         let windows = chapter.windows(&wall);
-        let reports = coverage::told(&windows);
-        let reports = reports.iter().map(|window| {
-            Report::new(recording, window, chapter.clock.now).with_all_lacking(&recording.meta)
-        });
-        let mut reports: Vec<Report> = reports.collect();
-        let seam = self.seam.between(chapter, windows.hull(), &mut wall, self.zone);
-        let events =
-            recording.streams.iter().flat_map(LaneStream::recorded).fold(0, u64::saturating_add);
-        if windows.is_empty() || events == 0 {
+        if windows.count() > 1 {
             return Ok(());
         }
-        // Events of kinds that this release does not know are saved with their pages. Lanes that it
-        // does not know are not even read.
-        let unknown: BTreeSet<String> =
-            reports.iter_mut().flat_map(|report| mem::take(&mut report.unknown).lanes).collect();
-        self.complete &=
-            reports.iter().all(Report::is_complete) && !self.seam.is_open() && unknown.is_empty();
-        let path = self.path()?;
-        let hull = windows.hull();
-        let about = file::about(&windows, wall.wall(hull.until));
-        let size = Target::make(&path, self.plan.target.force)?
-            .fill(|out| file::write(out, chapter, &about))?;
-        self.files += 1;
-        let mut lines: Vec<String> =
-            seam.into_iter().chain(clock_lines(&windows, &mut wall, self.zone)).collect();
-        lines.extend(reports.iter().flat_map(|report| words(report, &mut wall, self.zone)));
-        let fate = "not saved: save it with flightctl of that release";
-        lines.extend(unknown.iter().map(|lane| unknown_lane(lane, fate)));
-        lines.extend(chapter.remarks.iter().cloned());
-        for line in &lines {
-            note(line);
+        let Some(report) = Report::foretold(foretold, windows.hull()) else { return Ok(()) };
+        let report = report.with_all_lacking(&recording.meta);
+        self.tell(chapter, vec![report], &windows, &mut wall);
+        self.is_told = true;
+        Ok(())
+    }
+
+    /// Saves a chapter, and says so. A file is of one recording, so each has a file.
+    fn take(&mut self, chapter: Chapter) -> Result<Go> {
+        let recording = &chapter.recording;
+        let mut wall = recording.wall_clock(chapter.clock.wall_offset);
+        let windows = chapter.windows(&wall);
+        let goes_on = chapter.joins.is_some_and(|joins| joins.behind);
+        let events =
+            recording.streams.iter().flat_map(LaneStream::recorded).fold(0, u64::saturating_add);
+        let is_told = if goes_on { self.is_told } else { mem::take(&mut self.is_told) };
+        let is_stretch = chapter.joins.is_some();
+        let is_empty = windows.is_empty() || events == 0 && !is_stretch;
+        if !is_told {
+            let reports = coverage::told(&windows);
+            let reports = reports.iter().map(|window| {
+                Report::new(recording, window, chapter.clock.now).with_all_lacking(&recording.meta)
+            });
+            let reports: Vec<Report> = reports.collect();
+            if is_empty {
+                self.seam.between(&chapter, windows.hull(), &mut wall, self.zone);
+            } else {
+                self.tell(&chapter, reports, &windows, &mut wall);
+            }
         }
+        let (mut saving, path) = match self.saving.take() {
+            Some(saving) => saving,
+            None if is_empty && !is_stretch => return Ok(Go::On),
+            None => {
+                let path = self.path()?;
+                (Saving::begin(&path, self.plan.target.force, &chapter)?, path)
+            }
+        };
+        saving.add(&chapter, &windows)?;
+        if goes_on {
+            self.saving = Some((saving, path));
+            return Ok(Go::On);
+        }
+        if saving.is_empty() {
+            return Ok(Go::On);
+        }
+        let (size, events) = saving.finish(&chapter)?;
+        self.files += 1;
         let held = counted(events, "event");
         note(&format!(
             "saved {} ({}, {held}, including those that names and durations need)",
             path.display(),
             bytes(size)
         ));
-        Ok(())
+        Ok(Go::On)
+    }
+}
+
+impl Saved<'_> {
+    /// Says what the file has of its window.
+    fn tell(
+        &mut self,
+        chapter: &Chapter,
+        mut reports: Vec<Report>,
+        windows: &Windows,
+        wall: &mut WallClock,
+    ) {
+        let seam = self.seam.between(chapter, windows.hull(), wall, self.zone);
+        // Events of kinds that this release does not know are saved with their pages. Lanes that it
+        // does not know are not even read.
+        let unknown: BTreeSet<String> =
+            reports.iter_mut().flat_map(|report| mem::take(&mut report.unknown).lanes).collect();
+        self.complete &=
+            reports.iter().all(Report::is_complete) && !self.seam.is_open() && unknown.is_empty();
+        let mut lines: Vec<String> =
+            seam.into_iter().chain(clock_lines(windows, wall, self.zone)).collect();
+        lines.extend(reports.iter().flat_map(|report| words(report, wall, self.zone)));
+        let fate = "not saved: save it with flightctl of that release";
+        lines.extend(unknown.iter().map(|lane| unknown_lane(lane, fate)));
+        lines.extend(chapter.remarks.iter().cloned());
+        for line in &lines {
+            note(line);
+        }
     }
 
     /// `incident.flight`, then `incident-2.flight`.
