@@ -351,7 +351,7 @@ fn what_can_t_be_probed_is_told() {
 #[test]
 fn many_functions_are_detached_at_once() {
     let recorder = start("");
-    let said = add(&recorder, "libc.so.6:[a-f]*", "10m");
+    let said = add(&recorder, "libc.so.6:[bd]*", "10m");
     assert!(said.contains("functions of /"), "{said}");
     assert!(Command::new("/bin/ls").stdout(Stdio::null()).status().expect("ls").success());
     assert!(!events(&recorder, 1).is_empty());

@@ -70,6 +70,8 @@ const MAY_MEET: [&str; 4] =
     ["sched_process_fork", "sched_process_exec", "sched_process_exit", "task_rename"];
 /// How many of these are taken for what preemption brings.
 const MEETINGS: u64 = 20;
+/// In which words `lacking` of the status says that the kernel is one of these.
+const REAL_TIME: &str = "PREEMPT_RT";
 
 /// What the probes and the kernel refused, all lanes and programs together: nothing, but where
 /// programs may meet.
@@ -77,6 +79,12 @@ fn refused(status: &Value) -> Result<String> {
     // The same kernels have system calls recorded by programs of the other form
     // (`daemon/src/load.rs`).
     let preemptible = status["syscall_programs"] == "tracepoint";
+    // There, signals are sent and taken with interrupts on, so that an interrupt's wakeup may come
+    // in the middle of their programs.
+    let lacking = status["lacking"].as_array().context("no list of what is lacking")?;
+    let real_time =
+        lacking.iter().any(|row| row["why"].as_str().is_some_and(|why| why.contains(REAL_TIME)));
+    let may_meet = |lane: &str| lane == "task" || real_time && lane == "sched";
     let skipped =
         status["recursion_misses"].as_object().context("no recursion misses in the status")?;
     let lanes = status["lanes"].as_object().context("no lanes in the status")?;
@@ -85,7 +93,7 @@ fn refused(status: &Value) -> Result<String> {
     let of_trace = lanes.get("trace").and_then(|of| of["lost"]["busy"].as_u64()).unwrap_or(0);
     ensure!(of_trace <= MEETINGS, "lane trace: {of_trace} events refused as busy");
     let others = lanes.iter().filter(|(lane, _)| *lane != "trace");
-    let busy = others.map(|(lane, of)| (&of["lost"]["busy"], lane == "task"));
+    let busy = others.map(|(lane, of)| (&of["lost"]["busy"], may_meet(lane)));
     let sum = |counts: Vec<(&Value, bool)>, meet: bool| {
         counts
             .into_iter()
@@ -101,12 +109,12 @@ fn refused(status: &Value) -> Result<String> {
     ensure!(of(false) == (0, 0), "{}", told(of(false)));
     let (busy, skipped) = of(true);
     ensure!(
-        busy + skipped <= if preemptible { MEETINGS } else { 0 },
-        "task life: {}",
+        busy + skipped <= if preemptible || real_time { MEETINGS } else { 0 },
+        "where programs may meet: {}",
         told((busy, skipped))
     );
     Ok(format!(
-        "{}; task life: {}; lane trace: {of_trace} refused as busy",
+        "{}; where programs may meet: {}; lane trace: {of_trace} refused as busy",
         told((0, 0)),
         told((busy, skipped))
     ))
@@ -120,19 +128,29 @@ mod tests {
 
     #[test]
     fn programs_meet_where_the_kernel_lets_them_alone() {
-        let status = |form: &str, lane: &str, busy: u64, program: &str, skipped: u64| {
+        let of = |why: &str, form: &str, lane: &str, busy: u64, program: &str, skipped: u64| {
             let none = json!({"lost": {"busy": 0}});
             let mut status = json!({"syscall_programs": form, "recursion_misses": {"sys_enter": 0},
-                "lanes": {"syscall": none, "sched": none, "task": none, "trace": none}});
+                "lanes": {"syscall": none, "sched": none, "task": none, "trace": none},
+                "lacking": [{"what": "ends of long softirqs", "why": why}]});
             status["lanes"][lane]["lost"]["busy"] = busy.into();
             status["recursion_misses"][program] = skipped.into();
             refused(&status)
         };
+        let status = |form: &str, lane: &str, busy: u64, program: &str, skipped: u64| {
+            of("it has no such tracepoint", form, lane, busy, program, skipped)
+        };
+        let rt = "this kernel is PREEMPT_RT: threads run softirqs";
+        assert!(of(rt, "tp_btf", "sched", 1, "sched_switch", 0).unwrap().contains("1 events"));
+        assert!(of(rt, "tp_btf", "sched", 21, "sched_switch", 0).is_err());
+        assert!(of(rt, "tp_btf", "syscall", 1, "sched_switch", 0).is_err());
+        assert!(of(rt, "tp_btf", "sched", 0, "sched_switch", 1).is_err());
+        assert!(status("tp_btf", "sched", 1, "sched_switch", 0).is_err());
         assert!(status("tp_btf", "task", 0, "sched_switch", 0).is_ok());
         assert!(
             status("tracepoint", "task", 2, "sched_process_exec", 1)
                 .unwrap()
-                .contains("task life: 2 events")
+                .contains("where programs may meet: 2 events")
         );
         assert!(status("tp_btf", "task", 2, "sched_process_exec", 1).is_err());
         assert!(status("tracepoint", "task", 20, "sched_process_exec", 1).is_err());
