@@ -137,7 +137,10 @@ fn the_function_that_spins_has_the_samples() {
     let state = recorder.sandbox().state_dir().display().to_string();
     recorder.stop();
     let pid = in_program.to_string();
-    let args = ["--pid", &pid, "--event", "sample"];
+    // Before its exec it runs other binaries, whose paths the recorder may learn later.
+    let args = ["--pid", &pid, "--comm", "spins", "--event", "sample"];
+    let of_program: Vec<Value> =
+        of_program.into_iter().filter(|sample| sample["comm"] == "spins").collect();
     let from_file = [&["--file", &file], &args[..]].concat();
     assert_eq!(valid_dump(&recorder, &from_file), of_program);
     let drained = [&["--state-dir", &state, "--all"], &args[..]].concat();

@@ -66,6 +66,22 @@ say "rings: $(wc -l </out/rings.jsonl) lines"
     ctl probe add kernel:nosuchmodule:init_module
 } >/out/functions.txt 2>&1
 say "functions: $(grep -c . /out/functions.jsonl) lines, $(tail -n 1 /out/functions.txt)"
+# A disk whose writes and flushes take 200 ms: a loop device on one of the device mapper's.
+truncate -s 16M /tmp/below
+losetup /dev/loop0 /tmp/below
+slow=$(delay /dev/loop0 200) && losetup /dev/loop1 $slow || { say "FAILED: no slow disk"; exit 1; }
+cat /sys/block/loop1/stat >/out/slow.before
+for i in 1 2 3 4; do
+    dd if=/dev/zero of=/dev/loop1 bs=65536 count=4 seek=$((i * 4)) conv=fsync 2>/dev/null
+done
+cat /sys/block/loop1/stat >/out/slow.after
+ctl dump --last 1m --device loop1 --format jsonl -o /out/slow.jsonl 2>/out/slow.err
+ctl dump --last 1m --syscall fsync --comm dd --event sys_exit --format jsonl -o /out/fsync.jsonl \
+    2>>/out/slow.err
+ctl report waits --last 1m --comm dd --syscall fsync --slower-than 100ms --format json \
+    >/out/waits.json 2>>/out/slow.err
+ctl why --last 1m --comm dd --call fsync >/out/why.txt 2>>/out/slow.err
+say "slow disk: $(grep -c . /out/slow.jsonl) lines, $(head -n 1 /out/why.txt)"
 # A process without rights makes up a recording, for whoever reads the dump.
 ctl mark "mark 0"
 xtask vm-forge /run/fr/bpf >/out/forged.txt 2>&1 &
@@ -97,8 +113,14 @@ ctl status --json >/out/status.json
 cp /out/flightd.log /out/flightd-live.log
 sync
 sleep 1
+# Requests to the slow disk are still under way when it panics.
+(while :; do dd if=/dev/zero of=/dev/loop1 bs=65536 count=16 conv=fsync 2>/dev/null; done) &
 ctl mark "the last mark"
 echo 1 >/proc/sys/kernel/sysrq
+i=0
+until [ "$(awk '{ print $9 }' /sys/block/loop1/stat)" -gt 0 ] || [ $i -ge 100 ]; do
+    i=$((i + 1))
+done
 # Before all others: a kernel that preempts could else let somebody in between the call and the
 # panic.
 first sh -c 'echo c >/proc/sysrq-trigger'

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::command::{read, repository, run};
 
-/// What reaches the disk.
-const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "ext4"];
+/// What reaches the disk, and what makes a slow one.
+const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "ext4", "loop", "dm-delay"];
 /// The disk: dumps of a machine of 1 GiB in four forms, with room to spare. It is sparse.
 const DISK: u64 = 2 << 30;
 
@@ -184,7 +184,7 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         fs::create_dir_all(root.join("usr/lib/flightrec"))?;
         copy_program(&program, &root.join("usr/lib/flightrec/flightctl"), true)?;
     }
-    let sources = ["load-crash-kernel", "stress", "first", "quiet"]
+    let sources = ["load-crash-kernel", "stress", "first", "quiet", "delay"]
         .map(|name| (name, format!("xtask/vm/{name}.c")));
     let of_tests =
         ["storm", "wakeups", "rings"].map(|name| (name, format!("tests/programs/{name}.c")));

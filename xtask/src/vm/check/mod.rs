@@ -7,6 +7,7 @@ mod quota;
 mod refusal;
 mod rings;
 mod samples;
+mod slow_disk;
 mod stress;
 mod wakeups;
 
@@ -69,6 +70,7 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     found.push(quota::adds_up(&files)?);
     found.push(rings::are_seen(&files)?);
     found.push(functions::counted(&files)?);
+    found.extend(slow_disk::waits(&files)?);
     // The last second of every CPU, by the coverage.
     for path in &dumps {
         let last = dump(&[&of(path), ["--last", "1s", "--strict"].as_slice()].concat());
@@ -83,6 +85,7 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
         writer.with_context(|| format!("nobody writes to sysrq-trigger in {in_flight}"))?;
     found.push(format!("in flight: {}", writer.split_whitespace().collect::<Vec<_>>().join(" ")));
     ensure!(in_flight.contains("cat "), "the thread that waits at a pipe is not in {in_flight}");
+    found.push(slow_disk::under_way(&in_flight)?);
 
     found.push(live(&files, &events)?);
     joined(out, vmcore, &events)?;
