@@ -34,10 +34,10 @@ pub trait Observer {
 /// Whoever makes a system call, wakes another thread or is switched from runs. A thread's state is
 /// unknown until the first event that tells it; where events of scheduling are missing
 /// ([`Self::miss`]); and for all of a wait whose end shows that a switch was not seen: where the
-/// thread runs without having been switched in, or where its CPU runs another thread than the last
-/// one that was switched in, so that nobody can tell who ran meanwhile. (Some kernels run no BPF
-/// program in some threads, such as a sandbox's first process.) The idle threads, id 0, are not
-/// followed.
+/// thread runs without having been switched in; or, of a thread that was never seen to be switched
+/// out, where its CPU runs another thread than the last one that was switched in: it may have run
+/// meanwhile. (Some kernels run no BPF program in some threads, such as a sandbox's first process:
+/// what switches from them is not seen.) The idle threads, id 0, are not followed.
 ///
 /// At most 65,536 threads are followed; to make room, those that do not run or want to are given
 /// up.

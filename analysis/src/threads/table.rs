@@ -32,6 +32,8 @@ pub(super) struct Thread<A> {
     pub(super) cpu: u16,
     /// Its end was announced.
     pub(super) exits: bool,
+    /// It was seen to be switched out: no switch of its own is hidden.
+    pub(super) is_seen: bool,
 }
 
 /// An id and a time: which thread, and when.
@@ -95,6 +97,7 @@ impl<A> Thread<A> {
     #[inline]
     pub(super) fn stop(&mut self, state: State, at: At, to: &mut impl Observer<Account = A>) {
         self.enter(state, at, to);
+        self.is_seen = true;
         let is_early = self.waits() && at.1.saturating_sub(self.queued) < EARLY_NS;
         self.waker = self.waker.filter(|_| is_early);
         self.queued = at.1;

@@ -206,6 +206,9 @@ fn nobody_waits_for_a_cpu_whose_switches_were_not_seen() {
     // 9 makes room for 7, which is not seen any more; then 9 is there again.
     let hidden = [waking(10, 1, 1, 5, 0), switch(20, 0, 9, 0, 7), switch(40, 0, 9, 1, 5)];
     assert_eq!(of(5, 50, &hidden)[..2], [(Unknown, 0, 10), (Unknown, 10, 40)]);
+    // Its own switches are seen: had it run, the one away from it would have been.
+    let seen = [switch(4, 0, 0, 0, 5), switch(5, 0, 5, 1, 9)];
+    assert_eq!(of(5, 50, &[&seen[..], &hidden].concat())[3], (Runnable, 10, 40));
     // What 7 did ended at some moment before, and 9 ran then or before.
     assert_eq!(of(7, 50, &hidden)[1..], [(Running, 20, 40), (Unknown, 40, 50)]);
     assert_eq!(of(9, 50, &hidden)[1..], [(Unknown, 20, 40), (State::Blocked(1), 40, 50)]);

@@ -91,7 +91,14 @@ impl<N: Names> Chain<'_, N> {
     ) -> String {
         match call {
             Some(call) => format!(" in {}", self.call(call, wait, object)),
-            None if is_fault(&with_stack.functions) => " in page faults".to_owned(),
+            None if is_fault(&with_stack.functions) => {
+                let of_file = ["filemap_fault", "filemap_map_pages"];
+                let is_of = |name: &String| of_file.contains(&name.as_str());
+                match with_stack.functions.iter().any(is_of) {
+                    true => " in page faults of a mapped file".to_owned(),
+                    false => " in page faults".to_owned(),
+                }
+            }
             None => {
                 let State::Blocked(state) = wait.span.state else { return String::new() };
                 match TaskState::of(state.into()) {

@@ -9,7 +9,7 @@ use super::kinds::CallKind;
 use super::names::Names;
 use super::pieces::{Doing, Piece};
 use super::story::Story;
-use super::wait::{Cause, Wait};
+use super::wait::{Cause, Wait, is_timer};
 use crate::reason::Class;
 use crate::{CallId, Interval};
 
@@ -93,6 +93,13 @@ impl<'a, N: Names> Chain<'a, N> {
         };
         let Some(piece) = pieces.iter().filter(is_known).max_by_key(|piece| weight(piece)) else {
             return;
+        };
+        // Where its CPU idled meanwhile, too, others that ran there are not what it waited for.
+        let held = pieces.iter().find(|of| of.doing == Doing::Held);
+        let held = held.filter(|of| of.ns.saturating_mul(4) >= piece.ns);
+        let piece = match (piece.doing, held) {
+            (Doing::Runnable, Some(held)) if self.is_held_back(tid, piece) => held,
+            _ => piece,
         };
         match piece.doing {
             Doing::User | Doing::Call(_) => self.ran(tid, (from, until), &pieces),
@@ -185,7 +192,8 @@ impl<'a, N: Names> Chain<'a, N> {
             Cause::Thread(by) | Cause::Sender { tid: by, .. } => {
                 if let Cause::Sender { sure: false, .. } = cause {
                     link.doubt = Some(format!(
-                        "{} was sending when the packet came, to which socket is not recorded",
+                        "{} was in a call on a socket when the packet came, on which one is not \
+                         recorded",
                         self.label(by)
                     ));
                 }
@@ -228,8 +236,8 @@ impl<'a, N: Names> Chain<'a, N> {
                 link.did = format!("{did}, until {signal} came");
                 link.by = ", sent by";
                 self.links.push(link);
-                self.push_bare(by, longest.span.until, longest.span.until);
                 self.blame(Some(by), "signal", None, Some(signal), piece.ns);
+                self.hop(by, (longest.span.from, longest.span.until));
             }
             Cause::Timer => self.timed_out(tid, link, (longest, did), &waits),
             Cause::Disk => {
@@ -239,8 +247,17 @@ impl<'a, N: Names> Chain<'a, N> {
                     None if why.is_empty() => format!("{did} for I/O"),
                     None => did + &why,
                 };
+                let all = stretch(waits.iter().map(|wait| &wait.span), longest);
+                let other = io.as_ref().and_then(|io| self.other_on_disk(tid, io, all));
+                if other.is_some() {
+                    link.by = ", where";
+                }
                 self.links.push(link);
                 self.blame_last(tid, "I/O", io, piece.ns);
+                if let Some((link, culprit)) = other {
+                    self.links.push(link);
+                    self.culprits.push(culprit);
+                }
             }
             Cause::Network => {
                 let from = object.and_then(|name| Some(name.split_once("->")?.1));
@@ -254,8 +271,18 @@ impl<'a, N: Names> Chain<'a, N> {
                 let peer = longest.told.and_then(|told| told.peer.as_deref());
                 self.tell_retransmits(&mut link, longest, from.as_deref().or(peer));
                 let peer = peer.map(str::to_owned);
+                let listener = (peer.as_deref())
+                    .filter(|_| longest.kind == CallKind::Connect)
+                    .and_then(|peer| self.listener(tid, peer, longest));
+                if listener.is_some() {
+                    link.by = "; there listens";
+                }
                 self.links.push(link);
                 self.blame(None, "network", None, from.or(peer), piece.ns);
+                if let Some(listener) = listener {
+                    let until = self.accepts_from(listener, longest.span.from);
+                    self.hop(listener, (longest.span.from, until.min(longest.span.until)));
+                }
             }
             Cause::Interrupt => {
                 link.did = if why.is_empty() {
@@ -335,6 +362,12 @@ impl<'a, N: Names> Chain<'a, N> {
             }
             self.links.push(link);
             return self.blame(Some(tid), "sleep", name, None, ns);
+        }
+        if longest.kind == CallKind::Read && link.object.as_deref().is_some_and(is_timer) {
+            link.did = format!("{did} for a timer of its own");
+            let object = link.object.clone();
+            self.links.push(link);
+            return self.blame(Some(tid), "timer", name, object, ns);
         }
         let timeouts = waits.iter().filter(|wait| wait.cause == Cause::Timer).count() as u64;
         let often = if timeouts > 1 { format!(" {timeouts} times") } else { String::new() };

@@ -117,6 +117,12 @@ pub(super) struct Facts {
     pub(super) signals: Vec<SignalRow>,
     pub(super) operations: Vec<OperationRow>,
     pub(super) retransmits: Vec<RetransmitRow>,
+    /// Threads, and their processes, that were killed as memory was used up.
+    pub(super) victims: Vec<(u32, u32)>,
+    /// Threads that a signal killed: when, and which.
+    pub(super) deaths: FxHashMap<u32, (u64, u32)>,
+    /// Which thread began to take TCP connections at a port last.
+    pub(super) listeners: FxHashMap<u32, u32>,
     pub(super) gaps: Vec<GapRow>,
     /// Which process created a process.
     pub(super) parents: FxHashMap<u32, u32>,

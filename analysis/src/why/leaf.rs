@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use flightrec_format::abi::record::Comm;
 
@@ -10,6 +10,7 @@ use super::about::short;
 use super::answer::{Link, counted, time};
 use super::chain::{Chain, like};
 use super::facts::{RequestRow, RetransmitRow};
+use super::kinds::CallKind;
 use super::names::Names;
 use super::pieces::{Doing, Piece};
 use super::story::{Story, trimmed};
@@ -32,6 +33,8 @@ const SIGNAL_NS: u64 = 1_000_000_000;
 const DONE_NS: u64 = 1_000_000;
 /// Processes that run for less, ns, are a storm of processes, where they are many.
 const SHORT_RUN_NS: u64 = 20_000_000;
+/// So many processes, or fewer, need no word about who created them.
+const FEW_PROCESSES: usize = 3;
 /// Interrupts are said by name up to so many.
 const NAMES_MAX: usize = 3;
 
@@ -50,11 +53,15 @@ impl<N: Names> Chain<'_, N> {
                 let name = story.kinds.name(call);
                 (format!(", {} of it in {name}", time(most.ns)), Some(name))
             }
-            _ if is_user => (String::from(", in user code"), None),
-            _ => (String::from(", in the kernel"), None),
+            _ if !is_user => (String::from(", in the kernel"), None),
+            _ if self.is_in_kernel(tid, (from, until)) => {
+                (String::from(", in the kernel, in no call"), None)
+            }
+            _ => (String::from(", in user code"), None),
         };
+        let of_kernel = call.is_some() || !place.ends_with("user code");
         let mut did = format!("ran on CPU for {}{place}", time(ns));
-        let functions = self.functions(tid, (from, until), call.is_some() || !is_user, &mut link);
+        let functions = self.functions(tid, (from, until), of_kernel, &mut link);
         if let Some(functions) = &functions {
             did = format!("{did}: {functions}");
         }
@@ -74,6 +81,18 @@ impl<N: Names> Chain<'_, N> {
         self.blame(Some(tid), "on CPU", call, functions, ns);
     }
 
+    /// Whether samples of a thread outside of calls are mostly of the kernel: it handles page
+    /// faults, or ends.
+    fn is_in_kernel(&self, tid: u32, (from, until): (u64, u64)) -> bool {
+        let Some(track) = self.story.tracks.get(tid) else { return false };
+        let rows = track.samples.iter().filter(|row| (from..until).contains(&row.time));
+        let (mut kernel, mut user) = (0, 0);
+        for row in rows.filter(|row| track.call_at(row.time).is_none()) {
+            *if row.of.user_mode { &mut user } else { &mut kernel } += 1;
+        }
+        kernel > user
+    }
+
     /// The functions that samples of a thread show most, in words.
     fn functions(
         &self,
@@ -87,6 +106,7 @@ impl<N: Names> Chain<'_, N> {
         let rows = track.samples.get(first..)?.iter().take_while(|row| row.time < until);
         let mut stacks: FxHashMap<Vec<String>, u64> = FxHashMap::default();
         let mut inner: FxHashMap<String, u64> = FxHashMap::default();
+        let mut binaries: FxHashMap<String, u64> = FxHashMap::default();
         let mut all = 0;
         for row in rows.filter(|row| row.of.user_mode != of_kernel) {
             let frames: Vec<String> = if of_kernel {
@@ -97,6 +117,10 @@ impl<N: Names> Chain<'_, N> {
             };
             let Some(innermost) = frames.first() else { continue };
             all += 1;
+            let frame = row.of.user.first().filter(|_| !of_kernel);
+            if let Some(binary) = frame.and_then(|frame| self.names.binary(*frame)) {
+                *binaries.entry(binary).or_default() += 1;
+            }
             *inner.entry(innermost.clone()).or_default() += 1;
             *stacks.entry(frames).or_default() += 1;
         }
@@ -107,6 +131,11 @@ impl<N: Names> Chain<'_, N> {
             .filter(|(stack, _)| stack.first() == Some(&innermost))
             .max_by_key(|(stack, n)| (*n, Reverse(stack.clone())))?;
         link.evidence.push(format!("{count} of {} in {innermost}", counted(all, "sample")));
+        // Where no function stands out, the binary may.
+        let binary = binaries.into_iter().max_by_key(|(name, n)| (*n, Reverse(name.clone())));
+        if let Some((binary, of_binary)) = binary.filter(|(_, n)| count * 2 < all && n * 2 > all) {
+            return Some(format!("{binary} ({of_binary} of {})", counted(all, "sample")));
+        }
         Some(format!("{} ({count} of {})", stack.0.join(" <- "), counted(all, "sample")))
     }
 
@@ -207,6 +236,14 @@ impl<N: Names> Chain<'_, N> {
         };
         link.did = format!("waited {} for {cpu}{often}", time(piece.ns));
         link.by = ", where";
+        if self.is_held_back(tid, piece) {
+            link.doubt = Some(
+                "threads of no higher priority had several turns each while it had none: the CPU \
+                 quota (throttling) or a low weight of its control group may hold it back; no \
+                 throttling event was recorded"
+                    .to_owned(),
+            );
+        }
         self.links.push(link);
         let seen: u64 = by_thread.values().sum();
         if seen.saturating_mul(2) < piece.waits.iter().map(crate::Interval::ns).sum() {
@@ -235,7 +272,7 @@ impl<N: Names> Chain<'_, N> {
             self.blame(Some(most), "CPU taken", None, None, ns);
             let prio = key.and_then(|(_, prio)| prio).and_then(priority);
             let prio = prio.map_or(String::new(), |prio| format!(" with {prio}"));
-            let said = format!("ran for {}{prio}{}", time(ns), like(threads.len()));
+            let said = format!("ran for {}{prio}{}", time(ns), self.alike(tid, &threads));
             if at == 0 {
                 let mut link = self.link(most, from, until);
                 (link.state, link.ns, link.count) = ("running", ns, threads.len() as u64);
@@ -249,11 +286,33 @@ impl<N: Names> Chain<'_, N> {
         }
     }
 
+    /// Of several threads, how many they are, and whose.
+    fn alike(&self, tid: u32, threads: &[(u64, u32)]) -> String {
+        let pid = |tid: u32| self.story.tracks.get(tid).map_or(0, |track| track.pid);
+        let of = threads.first().map_or(0, |(_, tid)| pid(*tid));
+        let is_one = of != 0 && threads.iter().all(|(_, tid)| pid(*tid) == of);
+        match threads.len() {
+            0 | 1 => String::new(),
+            count if is_one && of == pid(tid) => {
+                format!(" ({count} threads of that name, of its own process)")
+            }
+            count if is_one => {
+                format!(" ({count} threads of that name, of the process {})", self.label(of))
+            }
+            count => like(count),
+        }
+    }
+
     /// Who created the processes of some threads, and in words, if they are many and one did, or
     /// several of one name.
     fn parent(&self, threads: &[(u64, u32)]) -> Option<(u32, String)> {
         let Story { tracks, facts, .. } = self.story;
         let parent_of = |tid: u32| facts.parents.get(&tracks.get(tid)?.pid).copied();
+        let pids: FxHashSet<u32> =
+            threads.iter().filter_map(|(_, tid)| Some(tracks.get(*tid)?.pid)).collect();
+        if pids.len() <= FEW_PROCESSES {
+            return None;
+        }
         // Parents of one name are one to who looks for them.
         let mut parents: FxHashMap<Comm, (u32, FxHashMap<u32, u32>)> = FxHashMap::default();
         for parent in threads.iter().filter_map(|(_, tid)| parent_of(*tid)) {
@@ -265,7 +324,7 @@ impl<N: Names> Chain<'_, N> {
         let (comm, (sum, of)) = parents.into_iter().max_by_key(|(comm, (sum, _))| (*sum, *comm))?;
         let (most, _) = of.iter().max_by_key(|(tid, count)| (**count, **tid))?;
         let others = if comm == [0; 16] { String::new() } else { like(of.len()) };
-        let is_storm = threads.len() > 3 && sum as usize * 2 > threads.len();
+        let is_storm = sum as usize * 2 > threads.len();
         is_storm.then(|| (*most, format!(", created by {}{others}", self.label(*most))))
     }
 
@@ -456,7 +515,15 @@ impl<N: Names> Chain<'_, N> {
         let to_peer = rows.iter().filter(of_peer).count() as u64;
         if to_peer != 0 {
             // No answer came to what it had sent, or the answer was lost.
-            link.did = format!("{}; {} retransmitted", link.did, were(to_peer));
+            let why = match wait.kind {
+                // A SYN that gets no answer: full queue, or lost.
+                CallKind::Connect => {
+                    ", as the first ones got no answer (a full queue of connections, or packets \
+                     that were lost)"
+                }
+                _ => "",
+            };
+            link.did = format!("{}; {} retransmitted{why}", link.did, were(to_peer));
         } else if let Some(row) = rows.first() {
             let (were, row) = (were(rows.len() as u64), (row.remote, row.port));
             link.evidence.push(format!("{were} retransmitted, the first to {}:{}", row.0, row.1));

@@ -17,12 +17,14 @@
 mod about;
 mod answer;
 mod chain;
+mod death;
 mod facts;
 mod held;
 mod kinds;
 mod leaf;
 mod names;
 mod pieces;
+mod rival;
 mod sentence;
 mod share;
 mod story;

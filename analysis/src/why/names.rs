@@ -13,6 +13,10 @@ pub trait Names {
     /// A frame of a program: its function and its binary. `ran`: the instruction that ran; else one
     /// that is returned to.
     fn user(&self, frame: UserFrame, ran: bool) -> String;
+    /// The binary of a program's frame, without its folder; `None`: not known.
+    fn binary(&self, _: UserFrame) -> Option<String> {
+        None
+    }
     /// A block device.
     fn device(&self, device: u32) -> String;
     /// A signal.

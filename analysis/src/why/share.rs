@@ -23,6 +23,7 @@ impl Story {
         let shares = self.shares(tid, from, until, names);
         let mut chain = Chain::new(self, names);
         chain.follow(tid, from, until);
+        let death = chain.death(tid, from, until).unwrap_or_default();
         let Chain { links, culprits, mut doubts, mut is_complete, is_unnamed, .. } = chain;
         let of = |state: &str| -> f64 {
             shares.iter().filter(|share| share.state == state).map(|share| share.percent).sum()
@@ -54,13 +55,15 @@ impl Story {
             }),
         );
         let who = self.who(tid, names);
-        let said = links
-            .first()
-            .map_or(0.0, |link| link.ns as f64 * 100.0 / until.saturating_sub(from).max(1) as f64);
+        let said = links.first().map_or(0.0, |link| match link.state {
+            // That it ended is known, whatever it did before.
+            "absent" => 100.0,
+            _ => link.ns as f64 * 100.0 / until.saturating_sub(from).max(1) as f64,
+        });
         let sentence = if !links.is_empty() && unknown > said {
             // What is known is not what took the time.
             format!(
-                "{unknown:.0} % of the time of {} is not recorded; in the rest, {}",
+                "{unknown:.0} % of the time of {} is not recorded; in the rest, {}{death}",
                 who.label(),
                 sentence(&links)
             )
@@ -71,7 +74,7 @@ impl Story {
                 time(until.saturating_sub(from))
             )
         } else {
-            sentence(&links)
+            sentence(&links) + &death
         };
         let culprits = if unknown > said { Vec::new() } else { culprits };
         Answer {

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::kinds::{
-    BlockComplete, Compaction, Contention, Interrupt, IoComplete, Kind, Reclaim, SignalGenerate,
-    TcpRetransmit, Throttle,
+    BlockComplete, Compaction, Contention, Interrupt, IoComplete, Kind, OomVictim, Reclaim,
+    SignalGenerate, SockState, TcpRetransmit, Throttle,
 };
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Comm, WakeContext};
@@ -30,6 +30,8 @@ const COUNTS_MAX: usize = 128;
 /// `result` of [`SignalGenerate`]: the target gets it, with or without its details.
 const DELIVERED: u32 = 0;
 const LOSE_INFO: u32 = 4;
+/// `new_state` of [`SockState`]: it takes connections (include/net/tcp_states.h).
+const TCP_LISTEN: u32 = 10;
 /// `limit` of [`Reclaim`]: what a control group may have.
 const GROUP_LIMIT: u32 = 1;
 
@@ -175,6 +177,13 @@ impl Story {
                 let parents = &mut self.facts.parents;
                 if parents.len() < PROCESSES_MAX {
                     parents.insert(fork.tgid, fork.parent_tgid);
+                }
+            }
+            Body::TaskExit(exit) => {
+                // As wait(2) has it: the low bits are the signal.
+                let signal = exit.code as u32 & 0x7f;
+                if signal != 0 && self.tracks.has_fact() {
+                    self.facts.deaths.insert(event.tid, (event.time, signal));
                 }
             }
             Body::Exec { exec, .. } => {
@@ -392,6 +401,23 @@ impl Story {
                 {
                     let row = RetransmitRow { time, remote: of.remote, port: of.remote_port };
                     self.facts.retransmits.push(row);
+                }
+            }
+            Kind::OomVictim => {
+                if let Some(of) = OomVictim::read(bytes)
+                    && self.tracks.has_fact()
+                {
+                    self.facts.victims.push((of.target_tid, of.target_pid));
+                }
+            }
+            Kind::SockState => {
+                if let Some(of) = SockState::read(bytes)
+                    && of.new_state == TCP_LISTEN
+                    && of.context == WakeContext::Thread as u32
+                    && self.tracks.has_fact()
+                {
+                    self.note(tid, known);
+                    self.facts.listeners.insert(of.local_port, tid);
                 }
             }
             Kind::Reclaim => {

@@ -1,6 +1,7 @@
 //! Stories of known causes, whole and with events missing.
 
 mod blame;
+mod rivals;
 mod traps;
 
 use flightrec_format::abi::kinds::{BlockComplete, Fork, Kind, SignalGenerate, Throttle};
@@ -15,8 +16,20 @@ use proptest::prelude::*;
 use super::{Answer, Known, Names, Story, Subject, Told};
 
 const MS: u64 = 1_000_000;
-const CALLS: [&str; 9] =
-    ["read", "futex", "fsync", "clock_nanosleep", "poll", "sendto", "munmap", "fcntl", "openat"];
+const CALLS: [&str; 12] = [
+    "read",
+    "futex",
+    "fsync",
+    "clock_nanosleep",
+    "poll",
+    "sendto",
+    "munmap",
+    "fcntl",
+    "openat",
+    "recvfrom",
+    "connect",
+    "exit_group",
+];
 
 /// Numbers as names.
 struct Plainly;

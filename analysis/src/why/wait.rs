@@ -132,6 +132,10 @@ impl Story {
         if *kind == CallKind::Sleep || call.is_some_and(|call| is_timeout(call, *kind)) {
             return Cause::Timer;
         }
+        let object = wait.told.and_then(|told| told.object.as_deref());
+        if *kind == CallKind::Read && object.is_some_and(is_timer) {
+            return Cause::Timer;
+        }
         if is_disk {
             return Cause::Disk;
         }
@@ -140,7 +144,7 @@ impl Story {
         {
             return cause;
         }
-        let is_socket = wait.told.and_then(|told| told.object.as_deref()).is_some_and(is_inet);
+        let is_socket = object.is_some_and(is_inet);
         match kind {
             CallKind::Receive | CallKind::Connect | CallKind::Accept | CallKind::Send => {
                 Cause::Network
@@ -187,7 +191,11 @@ impl Story {
         let sender = self.tracks.get(interrupted)?;
         let call = sender.call_at(wait.span.until)?;
         let kind = self.kinds.kind(call.call);
-        let sends = matches!(kind, CallKind::Send | CallKind::Write | CallKind::Connect)
+        // Who receives makes room for who sends: the acknowledgement is a packet, too.
+        let makes_room = matches!(wait.kind, CallKind::Send | CallKind::Write)
+            && matches!(kind, CallKind::Receive | CallKind::Read);
+        let sends = makes_room
+            || matches!(kind, CallKind::Send | CallKind::Write | CallKind::Connect)
             || ["close", "shutdown", "exit_group"]
                 .iter()
                 .any(|name| self.kinds.is(call.call, name));
@@ -215,8 +223,9 @@ impl Story {
             (Some(_), Some(_)) => None,
             _ => {
                 // Only calls of sockets are known to be on one without its name.
-                let is_on_socket =
-                    theirs.map_or(matches!(kind, CallKind::Send | CallKind::Connect), is_socket);
+                let is_of_socket =
+                    matches!(kind, CallKind::Send | CallKind::Receive | CallKind::Connect);
+                let is_on_socket = theirs.map_or(is_of_socket, is_socket);
                 (own.is_none_or(is_socket) && is_on_socket)
                     .then_some(Cause::Sender { tid: interrupted, sure: false })
             }
@@ -244,6 +253,11 @@ pub(super) fn is_socket(name: &str) -> bool {
     let protocol = name.split_once(":[").map(|(protocol, _)| protocol);
     name.starts_with("socket:")
         || protocol.is_some_and(|of| of.starts_with(|c: char| c.is_ascii_uppercase()))
+}
+
+/// Whether a descriptor is a timer, by its name.
+pub(super) fn is_timer(name: &str) -> bool {
+    name == "anon_inode:[timerfd]"
 }
 
 /// Whether it is one of the Internet.

@@ -18,6 +18,8 @@ const SHORT_NS: u64 = 300_000;
 const NOTHING_NS: u64 = 3_000_000;
 /// A thread that ran for so many per cent of the window spins, or computes.
 const HOG: u64 = 80;
+/// The priority of nice 0, as events have it.
+const USUAL_PRIO: u8 = 120;
 /// So many waits alike are a habit.
 const HABIT: usize = 3;
 
@@ -99,8 +101,10 @@ impl Story {
             if !subject.has(*tid, track, names) {
                 continue;
             }
+            // Who ends in a call is in none any more.
+            let end = track.spans.last().map_or(self.until, |span| span.until.min(self.until));
             for call in track.calls.iter().chain(&track.open) {
-                let until = call.until.min(self.until);
+                let until = call.until.min(end);
                 let ns = until.saturating_sub(call.from);
                 let is_of = call.until >= self.from
                     && ns >= at_least.max(1)
@@ -164,6 +168,11 @@ impl Story {
         }
     }
 
+    /// An answer where nothing is as it was asked for.
+    pub fn none(&self, sentence: &str) -> Answer {
+        Answer { sentence: sentence.to_owned(), ..self.nothing() }
+    }
+
     /// What troubled a thread, ns of trouble.
     fn score(&self, tid: u32, track: &Track) -> u64 {
         let (from, until) = (self.from, self.until);
@@ -186,6 +195,8 @@ impl Story {
                     running += ns;
                     continue;
                 }
+                // Who asked for less CPU time than others means to wait for it.
+                State::Runnable if track.prio.is_some_and(|prio| prio > USUAL_PRIO) => 30,
                 State::Runnable => 120,
                 State::Held | State::Stopped(_) => 150,
                 State::Blocked(state) if ns >= SHORT_NS => {

@@ -129,12 +129,13 @@ fn without_the_events_of_who_woke_it_nobody_is_blamed() {
 fn who_did_nothing_is_told() {
     let dir = recording(true);
     let out = why(&dir, &["--tid", "99"]);
-    assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(1), ""));
-    assert!(
-        stderr(&out).contains("the window has no activity of these threads"),
-        "{}",
-        stderr(&out)
-    );
+    let none = "the window has no activity of these threads\n";
+    assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(1), none));
+    let out = why(&dir, &["--call", "fsync", "--slower-than", "3s"]);
+    let none = "the window has no fsync that took 3s or longer\n";
+    assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(1), none));
+    let answer = valid(&why(&dir, &["--tid", "99", "--format", "json"]));
+    assert!(answer["subject"].is_null(), "{answer:#}");
     let empty = Recording::new().serve();
     let answer = valid(&why(&empty, &["--format", "json"]));
     assert!(answer["subject"].is_null() && answer["chain"].as_array().unwrap().is_empty());

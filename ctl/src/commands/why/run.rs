@@ -1,5 +1,7 @@
 //! Reads the window, and asks.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use jiff::tz::TimeZone;
 
@@ -186,10 +188,23 @@ impl Whole<'_> {
             Some(cause) => Some(cause.ask(&mut story, &names)),
             None => ask(self.plan, &mut story, &names, at),
         };
-        if let Some(answer) = answer {
-            self.answers.push(Answered { answer, wall });
-        }
+        let answer = answer.unwrap_or_else(|| story.none(&self.none()));
+        self.answers.push(Answered { answer, wall });
         Ok(())
+    }
+
+    /// What is said where nothing is as it was asked for.
+    fn none(&self) -> String {
+        let WhyPlan { call, slower_than, subject, .. } = self.plan;
+        let whose = if subject.is_any() { "" } else { " of these threads" };
+        let time = slower_than.map_or(String::new(), |ns| {
+            format!(" that took {:?} or longer", Duration::from_nanos(ns))
+        });
+        match call {
+            Some(call) => format!("the window has no {call}{whose}{time}"),
+            None if slower_than.is_some() => format!("the window has no call{whose}{time}"),
+            None => format!("the window has no activity{whose}"),
+        }
     }
 
     /// What is asked about, by the recording's clock.
@@ -238,7 +253,7 @@ impl Whole<'_> {
             Output::standard().print(text.as_bytes())?;
             if best.answer.subject.is_none() { Exit::Nothing } else { Exit::Fine }
         } else {
-            note("the window has no activity of these threads: `flightctl dump` lists its events");
+            note("nothing is recorded of this time: `flightctl ls` lists what is");
             Exit::Nothing
         };
         if plan.format == WhyFormat::Text {

@@ -142,6 +142,11 @@ impl Names for Dictionary {
         }
     }
 
+    fn binary(&self, frame: UserFrame) -> Option<String> {
+        let path = &self.binaries.find(frame, true).binary?.path;
+        Some(printable(path.rsplit('/').next().unwrap_or_default()))
+    }
+
     fn device(&self, device: u32) -> String {
         let mut text = Vec::new();
         self.devices.write(device, &mut text);
