@@ -13,12 +13,15 @@
 //! Names and paths are hostile: they come out as printable text ([`printable`]), so that a file is
 //! valid whatever the recording holds.
 
+pub mod chrome;
 pub mod devices;
 pub mod exporter;
 pub mod gaps;
+mod json;
 pub mod lanes;
 pub mod perfetto;
 pub mod printable;
+pub mod profile;
 pub mod stacks;
 
 pub use self::exporter::{ExportError, Exporter, Session, Value, Words};

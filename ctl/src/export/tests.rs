@@ -5,7 +5,9 @@ use std::io::Read as _;
 use proptest::prelude::*;
 
 use flightrec_export::Exporter;
+use flightrec_export::chrome::Chrome;
 use flightrec_export::perfetto::Perfetto;
+use flightrec_export::profile::{Form, Profile};
 use flightrec_format::control::Totals;
 use flightrec_format::meta::Meta;
 
@@ -93,6 +95,12 @@ fn messages(of: &[u8], field: u64) -> Vec<Vec<u8>> {
         .collect()
 }
 
+fn assert_texts(all: &[Vec<u8>]) {
+    for text in all {
+        assert_text(text);
+    }
+}
+
 fn assert_text(bytes: &[u8]) {
     let text = std::str::from_utf8(bytes).expect("UTF-8");
     assert!(text.chars().all(|c| !c.is_control() || c == '\n'), "{text:?}");
@@ -109,7 +117,7 @@ fn check_perfetto(trace: &[u8]) -> Vec<String> {
                 for interned in messages(&packet, 12) {
                     for of in [1, 2, 3, 5, 16, 17, 26] {
                         for text in messages(&interned, of) {
-                            messages(&text, 2).iter().for_each(|text| assert_text(text));
+                            assert_texts(&messages(&text, 2));
                         }
                     }
                 }
@@ -123,13 +131,13 @@ fn check_perfetto(trace: &[u8]) -> Vec<String> {
                 }
                 for tree in messages(&packet, 2) {
                     for thread in messages(&tree, 2) {
-                        messages(&thread, 2).iter().for_each(|name| assert_text(name));
+                        assert_texts(&messages(&thread, 2));
                     }
                 }
                 for bundle in messages(&packet, 1) {
                     assert!(messages(&bundle, 2).iter().all(|event| message(event).is_some()));
                     for compact in messages(&bundle, 4) {
-                        messages(&compact, 5).iter().for_each(|name| assert_text(name));
+                        assert_texts(&messages(&compact, 5));
                     }
                 }
             }
@@ -179,6 +187,64 @@ const HOSTILE: [&[u8]; 6] = [
 #[test]
 fn perfetto_takes_hostile_texts() {
     let texts = check_perfetto(&exported(&marks(&HOSTILE), Box::new(Perfetto::new())));
+    for expected in ["plain", "\\33[2J\"}],{\\\\", "\\377\\376;a b", "</script><b>"] {
+        assert!(texts.iter().any(|text| text == expected), "{expected}: {texts:?}");
+    }
+}
+
+/// Chrome's and speedscope's JSON, and folded stacks, are what they say, whatever is recorded.
+fn check_texts(recording: &Recording) -> Vec<String> {
+    let chrome = exported(recording, Box::new(Chrome::new()));
+    let document: serde_json::Value = serde_json::from_slice(&chrome).expect("JSON");
+    let events = document["traceEvents"].as_array().expect("a list");
+    let mut depth = std::collections::BTreeMap::<(u64, u64), i64>::new();
+    for event in events {
+        let number = |key: &str| event[key].as_u64().expect("a number");
+        let of = (number("pid"), number("tid"));
+        let by = match event["ph"].as_str().expect("a phase") {
+            "B" => 1,
+            "E" => -1,
+            "X" => i64::from(!event["dur"].is_number()) * 99,
+            _ => 0,
+        };
+        *depth.entry(of).or_default() += by;
+    }
+    assert!(depth.values().all(|depth| *depth < 99), "each slice has its length");
+    let scope = exported(recording, Box::new(Profile::new(Form::Speedscope)));
+    let scope: serde_json::Value = serde_json::from_slice(&scope).expect("JSON");
+    let schema = serde_json::from_str(include_str!(
+        "../../../tests/judges/speedscope/file-format-schema.json"
+    ))
+    .expect("JSON");
+    let schema = jsonschema::validator_for(&schema).expect("a schema");
+    let errors: Vec<String> = schema.iter_errors(&scope).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    let folded = exported(recording, Box::new(Profile::new(Form::Folded)));
+    let folded = String::from_utf8(folded).expect("UTF-8");
+    for line in folded.lines() {
+        let (stack, weight) = line.rsplit_once(' ').expect("a weight");
+        assert!(!stack.is_empty() && weight.parse::<u64>().is_ok(), "{line:?}");
+    }
+    events.iter().filter_map(|event| event["args"]["text"].as_str().map(str::to_owned)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn any_pages_are_exported_as_text(pages in prop::collection::vec(page(), 0..12)) {
+        let meta = Meta { session: 1, cpus: vec![0, 1], ..Meta::default() };
+        let mut collector = Collector::new(meta);
+        for page in &pages {
+            collector.add(page).unwrap();
+        }
+        check_texts(&collector.finish(Totals::default()));
+    }
+}
+
+#[test]
+fn texts_take_hostile_texts() {
+    let texts = check_texts(&marks(&HOSTILE));
     for expected in ["plain", "\\33[2J\"}],{\\\\", "\\377\\376;a b", "</script><b>"] {
         assert!(texts.iter().any(|text| text == expected), "{expected}: {texts:?}");
     }

@@ -520,8 +520,7 @@ impl Perfetto {
             Kind::Interrupt => "name",
             Kind::Function => "function",
             Kind::SignalGenerate | Kind::SignalDeliver => "signal",
-            Kind::BlockInsert | Kind::BlockIssue | Kind::BlockComplete => "op",
-            Kind::IoComplete => "op",
+            Kind::BlockInsert | Kind::BlockIssue | Kind::BlockComplete | Kind::IoComplete => "op",
             _ => "",
         };
         let name = self.fields(event, known, words, title);

@@ -39,12 +39,11 @@ impl Packets {
             self.last = Some(time);
         }
         message(trace::PACKET, &mut self.plain, |out| {
-            match behind {
-                Some(ns) => number(packet::TIMESTAMP, ns, out),
-                None => {
-                    number(packet::TIMESTAMP, time, out);
-                    number(packet::CLOCK, clock::BOOTTIME, out);
-                }
+            if let Some(ns) = behind {
+                number(packet::TIMESTAMP, ns, out);
+            } else {
+                number(packet::TIMESTAMP, time, out);
+                number(packet::CLOCK, clock::BOOTTIME, out);
             }
             number(packet::SEQUENCE, EVENTS, out);
             write(out);

@@ -62,4 +62,10 @@ pub struct ExportArgs {
 pub enum ExportFormat {
     /// Perfetto: <https://ui.perfetto.dev>, `trace_processor`.
     Perfetto,
+    /// Trace events as JSON: `chrome://tracing`, and many other viewers.
+    Chrome,
+    /// Folded stacks for flame graphs: of samples, or, with --event stack, of long waits.
+    Folded,
+    /// Stacks of samples and of long waits: <https://www.speedscope.app>.
+    Speedscope,
 }

@@ -26,6 +26,10 @@ impl Arguments for ExportArgs {
                 "flightctl export a.flight --unit nginx --format perfetto -o nginx.pftrace",
                 "one service in a saved file",
             ),
+            (
+                "flightctl export --last 1m --comm nginx --format folded -o - | flamegraph.pl",
+                "a flame graph of what ran",
+            ),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
     };

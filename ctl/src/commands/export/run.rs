@@ -6,7 +6,9 @@ use std::io::{self, IsTerminal as _, Write};
 use anyhow::{Result, bail};
 
 use flightrec_export::Exporter;
+use flightrec_export::chrome::Chrome;
 use flightrec_export::perfetto::Perfetto;
+use flightrec_export::profile::{Form, Profile};
 
 use super::args::ExportFormat;
 use super::place::{self, Partial};
@@ -49,7 +51,7 @@ struct Exported<'a> {
 impl<'a> Exported<'a> {
     fn new(plan: &'a ExportPlan) -> Result<Self> {
         match &plan.output {
-            None if io::stdout().is_terminal() => {
+            None if plan.format == ExportFormat::Perfetto && io::stdout().is_terminal() => {
                 bail!("this format is not for a terminal: name a file with -o, or pipe it");
             }
             Some(path) if !plan.force && !place::is_stream(path) => {
@@ -59,6 +61,9 @@ impl<'a> Exported<'a> {
         }
         let exporter: Box<dyn Exporter> = match plan.format {
             ExportFormat::Perfetto => Box::new(Perfetto::new()),
+            ExportFormat::Chrome => Box::new(Chrome::new()),
+            ExportFormat::Folded => Box::new(Profile::new(Form::Folded)),
+            ExportFormat::Speedscope => Box::new(Profile::new(Form::Speedscope)),
         };
         let export = Export::new(exporter, plan.events.shown.fds);
         Ok(Self { plan, export, partial: RefCell::default() })
@@ -92,7 +97,9 @@ impl Target for Exported<'_> {
         if let Some(partial) = self.partial.take() {
             partial.keep()?;
         }
-        remarks.iter().for_each(|line| note(line));
+        for line in &remarks {
+            note(line);
+        }
         Ok(())
     }
 }
