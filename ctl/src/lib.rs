@@ -12,7 +12,8 @@
 //! - Events: [`left_out`], [`fds`], [`pipeline`]. What is complete and missing: [`coverage`]. Up to
 //!   here nothing is text, but for errors, and nothing is printed.
 //! - Which events: [`filter`].
-//! - Formats: [`text`], [`json`], behind [`render`]; which there are: [`formats`].
+//! - Formats: [`text`], [`json`], behind [`render`]; which there are: [`formats`]; those of other
+//!   tools: `export` (a feature).
 //!   [`print`](mod@print) brings events to them, on two threads.
 //! - Options that several commands have, as typed, and what they mean: [`options`], of [`value`]s
 //!   and [`filter`]s. What several commands do: [`follow`], [`state`], [`target`], [`output`].
@@ -25,6 +26,8 @@ pub mod cli;
 pub mod commands;
 pub mod descriptors;
 pub mod exit;
+#[cfg(feature = "export")]
+pub mod export;
 pub mod filter;
 pub mod follow;
 pub mod formats;

@@ -79,6 +79,11 @@ impl Output {
         Ok(Self { terminal: false, sink: Box::new(file), path: Some(path.into()), progress: None })
     }
 
+    /// What writes to `sink`; `path`: the file that errors are about.
+    pub fn over(sink: Box<dyn Write>, path: Option<&Path>) -> Self {
+        Self { terminal: false, sink, path: path.map(Into::into), progress: None }
+    }
+
     /// Shows `progress` while this is written. On a terminal the first line ends it: the lines tell
     /// enough.
     pub fn show(&mut self, progress: Progress) {

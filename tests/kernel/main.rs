@@ -12,6 +12,7 @@ mod diff;
 mod disk;
 mod dump;
 mod exec_args;
+mod export;
 mod fairness;
 mod fault_injection;
 mod files;

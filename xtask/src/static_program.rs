@@ -34,7 +34,9 @@ pub(crate) fn flightctl() -> Result<PathBuf> {
     command.env("RUSTFLAGS", "-C target-feature=+crt-static");
     // A crash kernel has little memory, and no use for symbols.
     command.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
-    run(command.args(["build", "--release", "--locked", "--target", TARGET, "-p", "flightctl"]))?;
+    run(command
+        .args(["build", "--release", "--locked", "--target", TARGET, "-p", "flightctl"])
+        .arg("--no-default-features"))?;
     let program = path();
     fs::create_dir_all(repository().join("target/static"))?;
     fs::copy(repository().join("target").join(TARGET).join("release/flightctl"), &program)?;

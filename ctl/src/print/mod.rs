@@ -12,7 +12,7 @@ mod batch;
 mod lines;
 mod packed;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::io::{self, Write};
 use std::num::NonZero;

@@ -20,7 +20,7 @@ use flightrec_format::meta::{Argument, Meta, Syscall};
 use flightrec_format::ring::LaneStream;
 
 /// A page with a plausible header and any records.
-fn page() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn page() -> impl Strategy<Value = Vec<u8>> {
     let kinds = prop::sample::select(vec![
         1u8, 2, 3, 0x10, 0x11, 0x20, 0x21, 0x22, 0x23, 0x30, 0x31, 0x32, 0x33, 0x34,
     ]);

@@ -29,7 +29,8 @@ pub fn run(plan: &EventsPlan) -> Result<Exit> {
     let zone = crate::zone::system();
     let shown = &plan.shown;
     shown.output.iter().try_for_each(|path| refuse(path, shown.force))?;
-    let mut dump = Dump::new(plan, &zone);
+    let target = Lines { plan, zone: &zone };
+    let mut dump = Dump::new(plan, &target, &zone);
     history::read(&plan.past.history, question(plan), &mut dump)?;
     dump.finish()
 }
@@ -41,18 +42,58 @@ pub fn run_on(
     source: &mut VmcoreSource,
     zone: &TimeZone,
 ) -> Result<Exit> {
-    let mut shown = Dump::new(plan, zone);
+    let target = Lines { plan, zone };
+    let mut shown = Dump::new(plan, &target, zone);
     dump.read(source, question(plan), &mut shown)?;
     shown.finish()
 }
 
-fn question(plan: &EventsPlan) -> Question {
+/// Where events go, and in which format.
+pub(crate) trait Target {
+    /// What is being done, for the progress.
+    const DOING: &'static str;
+
+    /// Opens the output.
+    fn open(&self) -> Result<Output>;
+
+    /// The format for it.
+    fn format(&self, output: &Output) -> Box<dyn Format>;
+
+    /// All events are written; `None`: there was no recording to open it for.
+    fn close(&self, output: Option<Output>) -> Result<()>;
+}
+
+/// Lines for people and programs.
+struct Lines<'a> {
+    plan: &'a EventsPlan,
+    zone: &'a TimeZone,
+}
+
+impl Target for Lines<'_> {
+    const DOING: &'static str = "writing the events";
+
+    fn open(&self) -> Result<Output> {
+        Ok(Output::to(self.plan.shown.output.as_deref(), self.plan.shown.force)?)
+    }
+
+    fn format(&self, output: &Output) -> Box<dyn Format> {
+        formats::of(&self.plan.shown, output, self.zone)
+    }
+
+    fn close(&self, output: Option<Output>) -> Result<()> {
+        drop(output);
+        Ok(())
+    }
+}
+
+pub(crate) fn question(plan: &EventsPlan) -> Question {
     plan.past.question(plan.shown.wants_everything())
 }
 
 /// A dump in the making: chapter by chapter.
-struct Dump<'a> {
+pub(crate) struct Dump<'a, T> {
     plan: &'a EventsPlan,
+    target: &'a T,
     zone: &'a TimeZone,
     /// Opened with the first chapter, so that an error before leaves an old file as it was.
     output: Option<Output>,
@@ -79,10 +120,11 @@ struct Dump<'a> {
     is_told: bool,
 }
 
-impl<'a> Dump<'a> {
-    fn new(plan: &'a EventsPlan, zone: &'a TimeZone) -> Self {
+impl<'a, T: Target> Dump<'a, T> {
+    pub(crate) fn new(plan: &'a EventsPlan, target: &'a T, zone: &'a TimeZone) -> Self {
         Self {
             plan,
+            target,
             zone,
             output: None,
             told: Vec::new(),
@@ -153,7 +195,7 @@ impl<'a> Dump<'a> {
         if windows.is_empty() && !chapter.is_only && joins.is_none() {
             let coverage =
                 self.coverage(chapter, &reports, &windows, &mut wall, &mut Seam::default());
-            let format = formats::of(&plan.shown, output(&mut self.output, plan)?, self.zone);
+            let format = self.target.format(output(&mut self.output, self.target)?);
             let head = format.begin(&mut Start {
                 recording,
                 reports: &reports,
@@ -173,9 +215,9 @@ impl<'a> Dump<'a> {
             self.seam = seam;
         }
 
-        let output = output(&mut self.output, plan)?;
-        output.show(Progress::start("writing the events"));
-        let format = formats::of(&plan.shown, output, self.zone);
+        let output = output(&mut self.output, self.target)?;
+        output.show(Progress::start(T::DOING));
+        let format = self.target.format(output);
         let mut start = Start {
             recording,
             reports: &reports,
@@ -251,19 +293,22 @@ impl<'a> Dump<'a> {
     }
 
     /// No more chapters come: says what was covered.
-    fn finish(mut self) -> Result<Exit> {
+    pub(crate) fn finish(mut self) -> Result<Exit> {
         if let (Some(unknown), false) = (self.unknown, self.known) {
             return Err(unknown.into());
         }
         if let Some((coverage, head)) = self.nothing.take() {
             self.told.extend(coverage);
-            let output = output(&mut self.output, self.plan)?;
+            let output = output(&mut self.output, self.target)?;
             match output.write_all(&head).map_err(|e| output.explain(e)) {
                 Err(e) if !is_broken_pipe(&e) => return Err(e),
                 _ => {}
             }
         }
-        drop(self.output);
+        match self.target.close(self.output.take()) {
+            Err(e) if !is_broken_pipe(&e) => return Err(e),
+            _ => {}
+        }
         self.told.iter().for_each(|line| note(line));
         if self.undecided != 0 {
             note(&format!(
@@ -292,7 +337,7 @@ impl<'a> Dump<'a> {
     }
 }
 
-impl Visitor<anyhow::Error> for Dump<'_> {
+impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
     /// Says what all stretches cover together.
     fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
         self.is_told = false;
@@ -311,8 +356,8 @@ impl Visitor<anyhow::Error> for Dump<'_> {
         let reports = [report.with_lacking(filter.lacking(&recording.meta))];
         let coverage =
             self.coverage(chapter, &reports, &windows, &mut wall, &mut self.seam.clone());
-        let output = output(&mut self.output, plan)?;
-        let head = formats::of(&plan.shown, output, self.zone).begin(&mut Start {
+        let output = output(&mut self.output, self.target)?;
+        let head = self.target.format(output).begin(&mut Start {
             recording,
             reports: &reports,
             coverage: &coverage,
@@ -342,10 +387,10 @@ impl Visitor<anyhow::Error> for Dump<'_> {
 }
 
 /// The output, opened.
-fn output<'o>(output: &'o mut Option<Output>, plan: &EventsPlan) -> Result<&'o mut Output> {
+fn output<'o>(output: &'o mut Option<Output>, target: &impl Target) -> Result<&'o mut Output> {
     match output {
         Some(output) => Ok(output),
-        none => Ok(none.insert(Output::to(plan.shown.output.as_deref(), plan.shown.force)?)),
+        none => Ok(none.insert(target.open()?)),
     }
 }
 

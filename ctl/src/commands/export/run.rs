@@ -1,0 +1,129 @@
+//! Makes an export.
+
+use std::cell::RefCell;
+use std::io::{self, IsTerminal as _, Write};
+
+use anyhow::{Result, bail};
+
+use flightrec_export::Exporter;
+use flightrec_export::chrome::Chrome;
+use flightrec_export::perfetto::Perfetto;
+use flightrec_export::profile::{Form, Profile};
+
+use super::args::ExportFormat;
+use super::place::{self, Partial};
+use super::plan::ExportPlan;
+use crate::announce::announce;
+use crate::commands::dump::events::{Dump, Target, question};
+use crate::exit::Exit;
+use crate::export::Export;
+use crate::output::{Output, note};
+use crate::render::Format;
+use crate::source::history;
+
+/// Exports what was asked for.
+pub(super) fn run(plan: &ExportPlan) -> Result<Exit> {
+    let zone = crate::zone::system();
+    let target = Exported::new(plan)?;
+    let mut dump = Dump::new(&plan.events, &target, &zone);
+    let read = match &plan.dump {
+        None => history::read(&plan.events.past.history, question(&plan.events), &mut dump),
+        Some(kernel) => kernel.open().map_err(Into::into).and_then(|mut source| {
+            announce(&source, &zone);
+            kernel.read(&mut source, question(&plan.events), &mut dump)
+        }),
+    };
+    let done = read.and_then(|()| dump.finish());
+    match target.export.error() {
+        // It is why nothing could be written.
+        Some(error) => Err(error.into()),
+        None => done,
+    }
+}
+
+/// The export, and where it goes.
+struct Exported<'a> {
+    plan: &'a ExportPlan,
+    export: Export,
+    partial: RefCell<Option<Partial>>,
+}
+
+impl<'a> Exported<'a> {
+    fn new(plan: &'a ExportPlan) -> Result<Self> {
+        match &plan.output {
+            None if plan.format == ExportFormat::Perfetto && io::stdout().is_terminal() => {
+                bail!("this format is not for a terminal: name a file with -o, or pipe it");
+            }
+            Some(path) if !plan.force && !place::is_stream(path) => {
+                crate::output::refuse(path, false)?;
+            }
+            _ => {}
+        }
+        let exporter: Box<dyn Exporter> = match plan.format {
+            ExportFormat::Perfetto => Box::new(Perfetto::new()),
+            ExportFormat::Chrome => Box::new(Chrome::new()),
+            ExportFormat::Folded => Box::new(Profile::new(Form::Folded)),
+            ExportFormat::Speedscope => Box::new(Profile::new(Form::Speedscope)),
+        };
+        let export = Export::new(exporter, plan.events.shown.fds);
+        Ok(Self { plan, export, partial: RefCell::default() })
+    }
+}
+
+impl Target for Exported<'_> {
+    const DOING: &'static str = "exporting the events";
+
+    fn open(&self) -> Result<Output> {
+        let Some(path) = &self.plan.output else {
+            return Ok(checked(Box::new(io::stdout()), &self.export, None));
+        };
+        if place::is_stream(path) {
+            return Ok(checked(Box::new(place::stream(path)?), &self.export, Some(path)));
+        }
+        let (partial, file) = Partial::file(path, self.plan.force)?;
+        self.partial.replace(Some(partial));
+        Ok(checked(Box::new(file), &self.export, Some(path)))
+    }
+
+    fn format(&self, _output: &Output) -> Box<dyn Format> {
+        Box::new(self.export.clone())
+    }
+
+    fn close(&self, output: Option<Output>) -> Result<()> {
+        let Some(mut output) = output else { return Ok(()) };
+        let (rest, remarks) = self.export.end()?;
+        output.write_all(&rest).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+        drop(output);
+        if let Some(partial) = self.partial.take() {
+            partial.keep()?;
+        }
+        for line in &remarks {
+            note(line);
+        }
+        Ok(())
+    }
+}
+
+/// An output that takes nothing once the export can't go on.
+fn checked(sink: Box<dyn Write>, export: &Export, path: Option<&std::path::PathBuf>) -> Output {
+    let checked = Checked { sink, export: export.clone() };
+    Output::over(Box::new(checked), path.map(std::path::PathBuf::as_path))
+}
+
+struct Checked {
+    sink: Box<dyn Write>,
+    export: Export,
+}
+
+impl Write for Checked {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.export.has_failed() {
+            return Err(io::Error::other("the export has failed"));
+        }
+        self.sink.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
