@@ -64,7 +64,7 @@ pub(crate) enum Bench {
         only: Option<String>,
     },
     /// Memory and time of every command that reads files, for crafted files and mutations of them;
-    /// fails above 256 MiB. Half an hour.
+    /// fails above 512 MiB. Half an hour.
     Memory {
         /// Number of mutated files.
         #[arg(long, default_value_t = 10_000)]
