@@ -10,7 +10,7 @@ use flightrec_format::abi::page::PAGE_SIZE;
 
 use crate::exit::Exit;
 use crate::human::bytes;
-use crate::memory::{self, VARIABLE};
+use crate::memory;
 use crate::stderr::note;
 
 /// Below this nothing can be read; what is asked for is then held as far as it goes.
@@ -21,22 +21,22 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const SLACK: u64 = 24 << 20;
 
 /// Ends the process, by an error that says what to do, before it takes more than
-/// [`memory::limit`]. To be called by who reads files.
+/// [`memory::limit_beside_rings`]. To be called by who reads files.
 pub fn watch() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
-        let most = memory::limit().max(LEAST).saturating_sub(SLACK);
+        let most = || memory::limit_beside_rings().max(LEAST).saturating_sub(SLACK);
         // Where no thread can be had, the other limits hold alone.
         let _ =
             thread::Builder::new().name("memory".into()).stack_size(64 << 10).spawn(move || {
-                while resident().is_none_or(|taken| taken < most) {
+                while resident().is_none_or(|taken| taken < most()) {
                     thread::sleep(INTERVAL);
                 }
                 note(&format!(
                     "flightctl: this needs more than the {} of memory that a command may use: \
                      select less time with --since and --until; or the file is damaged (check it \
-                     with flightctl verify); {VARIABLE}=2GiB in the environment allows more",
-                    bytes(memory::limit())
+                     with flightctl verify); --memory 2GiB allows more",
+                    bytes(memory::limit_beside_rings())
                 ));
                 std::process::exit(Exit::Error.code().into());
             });

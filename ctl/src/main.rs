@@ -17,7 +17,9 @@ fn main() -> ExitCode {
     descriptors::raise_limit();
     observe::listen(&Terminal);
     let Cli { recorder, command } = Cli::parse();
-    if let Some(wrong) = memory::wrong() {
+    if let Some(bytes) = recorder.memory {
+        memory::allow(bytes);
+    } else if let Some(wrong) = memory::wrong() {
         note(&format!("flightctl: {wrong}"));
         return Exit::Error.into();
     }

@@ -26,6 +26,12 @@ pub fn stretch(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// An amount of memory, bytes.
+pub fn memory(text: &str) -> Result<u64, String> {
+    crate::memory::parse(text)
+        .ok_or_else(|| "not a size; use for example 512MiB or 2GiB".to_owned())
+}
+
 /// A session's id.
 pub fn session(text: &str) -> Result<u64, String> {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).map_err(|_| {
@@ -45,6 +51,12 @@ pub fn id(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_a_size() {
+        assert_eq!(memory("2GiB"), Ok(2 << 30));
+        assert!(memory("much").is_err() && memory("0").is_err());
+    }
 
     #[test]
     fn ids_are_bounded() {

@@ -5,21 +5,43 @@
 //! read has a limit of its own where it stands.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flightrec_format::abi::page::PAGE_SIZE;
 use flightrec_format::decode::{Page, Summary};
 
 /// Name of the environment variable that sets another limit, as in `2GiB`.
 pub const VARIABLE: &str = "FLIGHTREC_MEMORY";
-/// The most memory that a process takes that reads, bytes, unless [`VARIABLE`] says otherwise.
-const LIMIT: u64 = 512 << 20;
+/// The most memory that a process takes that reads, bytes, unless [`VARIABLE`] or [`allow`] says
+/// otherwise.
+pub const LIMIT: u64 = 512 << 20;
 /// Bytes of memory that a page takes while it is held: itself, what the allocator adds, its header
 /// and what it comes to, which stand twice while the rings are put together.
 pub const PAGE_WEIGHT: u64 = (PAGE_SIZE + 16 + 2 * size_of::<(Page, Summary)>()) as u64;
 
+static CHOSEN: OnceLock<u64> = OnceLock::new();
+/// Bytes of memory that the pages of live rings take.
+static RINGS: AtomicU64 = AtomicU64::new(0);
+
+/// Sets the limit, bytes, whatever the environment says. It has no effect once the limit was asked
+/// for: to be called before anything is read.
+pub fn allow(bytes: u64) {
+    let _ = CHOSEN.set(bytes);
+}
+
+/// So many pages of live rings are held: they are there at once, whatever the limit.
+pub fn hold_rings(pages: usize) {
+    RINGS.fetch_max((pages as u64).saturating_mul(PAGE_WEIGHT), Ordering::Relaxed);
+}
+
+/// The most memory that the process takes, bytes: [`limit`], or more where live rings that are
+/// larger than half of it are held.
+pub fn limit_beside_rings() -> u64 {
+    limit().max((limit() / 2).saturating_add(RINGS.load(Ordering::Relaxed)))
+}
+
 /// The most memory that a process takes that reads, bytes.
 pub fn limit() -> u64 {
-    static CHOSEN: OnceLock<u64> = OnceLock::new();
     *CHOSEN
         .get_or_init(|| std::env::var(VARIABLE).ok().and_then(|text| parse(&text)).unwrap_or(LIMIT))
 }
@@ -48,8 +70,8 @@ pub fn to_marks_max() -> u64 {
     pages_max() / 2
 }
 
-/// `512MiB`, `2G`, `1000000`.
-fn parse(text: &str) -> Option<u64> {
+/// Bytes, from `512MiB`, `2G`, `1000000`; `None` where it is none.
+pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let (number, unit) =
         text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));

@@ -240,10 +240,10 @@ impl Threads {
 }
 
 /// Name of the idle thread of a CPU that the recording does not know.
-const IDLE: &Comm = b"swapper\0\0\0\0\0\0\0\0\0";
+pub(crate) const IDLE: &Comm = b"swapper\0\0\0\0\0\0\0\0\0";
 
 /// `swapper/N`
-fn idle_name(cpu: usize) -> Comm {
+pub(crate) fn idle_name(cpu: usize) -> Comm {
     let mut name = *IDLE;
     // There is room for eight digits, and CPUs have 16 bits.
     for (to, from) in name.iter_mut().zip(format!("swapper/{cpu}").bytes()) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use flightrec_analysis::Failures;
+use flightrec_format::abi::page::Lane;
 use flightrec_format::meta::Meta;
 
 use super::calls::CallNames;
@@ -213,6 +214,28 @@ impl FilterPlan {
     /// tells.
     pub fn wants_files(&self) -> bool {
         !self.paths.is_empty()
+    }
+
+    /// Whether it asks for something that may have been given up of calls that are recorded.
+    pub fn can_doubt(&self) -> bool {
+        !self.paths.is_empty() || (self.slower_than, self.faster_than) != (None, None)
+    }
+
+    /// Whether it asks for threads by their names.
+    pub fn wants_names(&self) -> bool {
+        !self.comms.is_empty()
+    }
+
+    /// Whether it may want an event, where threads have no names but these.
+    pub fn may_want_one<'n>(&self, mut names: impl Iterator<Item = &'n [u8]>) -> bool {
+        // What is no pattern has been refused.
+        Names::new(&self.comms)
+            .map_or(true, |wanted| wanted.is_empty() || names.any(|name| wanted.has(name)))
+    }
+
+    /// Whether it wants only kinds of event of the task lane.
+    pub fn is_of_tasks(&self) -> bool {
+        Kind::ALL.into_iter().all(|kind| !self.kinds.has(kind) || kind.lane() == Lane::Task)
     }
 
     /// Looks the names up in a recording's own tables.

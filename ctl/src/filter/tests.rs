@@ -375,3 +375,23 @@ fn a_control_groups_own_event_is_of_its_unit() {
     // Those of other units, and of cgroup v1, whose ids are others.
     assert!(!wants(&unit, &throttled(5)) && !wants(&unit, &throttled(0)));
 }
+
+#[test]
+fn what_needs_the_task_lane_alone() {
+    let plan = |event: &[&str], comm: &[&str]| {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let spec = FilterSpec { event: owned(event), comm: owned(comm), ..FilterSpec::default() };
+        FilterPlan::new(spec).unwrap()
+    };
+    assert!(plan(&["exec"], &[]).is_of_tasks());
+    assert!(plan(&["fork", "rename", "exit", "mark", "recorder"], &["x"]).is_of_tasks());
+    for more in [&["exec", "switch"][..], &["sys_enter"], &["block_issue"], &[]] {
+        assert!(!plan(more, &[]).is_of_tasks(), "{more:?}");
+    }
+    let names = || [&b""[..], b"swapper/0", b"cron"].into_iter();
+    assert!(plan(&[], &[]).may_want_one(names()) && !plan(&[], &[]).wants_names());
+    for (comm, may) in [("cron", true), ("c*", true), ("*", true), ("swap*", true), ("cr", false)] {
+        assert!(plan(&[], &[comm]).wants_names());
+        assert_eq!(plan(&[], &[comm]).may_want_one(names()), may, "{comm}");
+    }
+}

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::kernel_dump::KernelDump;
 use crate::source::{FilesPlan, Origin, STATE_DIR};
+use crate::value::memory;
 
 /// Where the recorder is.
 #[derive(Debug, Args)]
@@ -30,6 +31,10 @@ pub struct RecorderArgs {
     /// recording in a kernel dump [default: the daemon's, else /var/lib/flightrec].
     #[arg(long, global = true, display_order = 902, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
+    /// Use at most this much memory for reading recordings, for example 2GiB. More makes long
+    /// windows faster [default: 512MiB, or FLIGHTREC_MEMORY].
+    #[arg(long, global = true, display_order = 903, value_name = "SIZE", value_parser = memory)]
+    pub memory: Option<u64>,
 }
 
 impl RecorderArgs {

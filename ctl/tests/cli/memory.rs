@@ -59,6 +59,15 @@ fn what_does_not_fit_is_refused_with_what_to_do() {
     let said = stderr(&out);
     assert!(said.contains("--since") && said.contains("FLIGHTREC_MEMORY=4GiB"), "{said}");
     assert_ne!(dump("512MiB").status.code(), Some(2));
+    let typed = |memory: &str| {
+        let args = ["dump", "--all", "--file", file.to_str().unwrap(), "--memory", memory];
+        command(&args).env("FLIGHTREC_MEMORY", "512MiB").output().unwrap()
+    };
+    let out = typed("16MiB");
+    assert_eq!(out.status.code(), Some(2), "{}", stderr(&out));
+    assert!(stderr(&out).contains("--memory 4GiB"), "{}", stderr(&out));
+    assert_ne!(typed("1GiB").status.code(), Some(2));
+    assert!(stderr(&typed("a lot")).contains("not a size"));
     let out = dump("a lot");
     assert_eq!(out.status.code(), Some(2));
     assert!(stderr(&out).contains("FLIGHTREC_MEMORY=a lot: not a size"), "{}", stderr(&out));

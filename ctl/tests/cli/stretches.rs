@@ -1,14 +1,16 @@
 //! Windows that are told in stretches, since they do not fit into memory.
 
 use std::process::Output;
+use std::sync::OnceLock;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Rename, StringStatus, WakeContext};
 use flightrec_format::decode::{Body, Call, Event, Text};
+use proptest::prelude::*;
 use tempfile::TempDir;
 
 use crate::common::{NOW, Recording, SECOND, WALL, command, meta, stderr, stdout};
-use crate::disk::Disk;
+use crate::disk::{Disk, files};
 
 /// A limit at which some 250 pages are a stretch.
 const SMALL: &str = "3M";
@@ -111,6 +113,12 @@ const WAYS: [&[&str]; 10] = [
     &["--all", "--tid", "1003", "--merge", "--format", "jsonl"],
 ];
 
+/// Whether it is told of before it is read, if it is whole: how long calls took only their pages
+/// tell, and nothing tells of the time before the files.
+fn is_told_at_once(way: &[&str]) -> bool {
+    !way.contains(&"--all") && !way.contains(&"--slower-than")
+}
+
 /// The lines of a dump, without those that say what it covers.
 fn events(text: &str) -> Vec<&str> {
     text.lines()
@@ -129,8 +137,10 @@ fn a_window_in_stretches_has_the_same_events() {
         assert_eq!(one.status.code(), Some(0), "{way:?}: {}", stderr(&one));
         assert_eq!(many.status.code(), Some(0), "{way:?}: {}", stderr(&many));
         let (one, many) = (stdout(&one), stdout(&many));
+        // What is known to be whole before it is read is told at once.
         assert!(
-            many.matches("coverage").count() > one.matches("coverage").count(),
+            is_told_at_once(way)
+                || many.matches("coverage").count() > one.matches("coverage").count(),
             "{way:?}: in stretches"
         );
         let (one, many) = (events(&one), events(&many));
@@ -142,18 +152,105 @@ fn a_window_in_stretches_has_the_same_events() {
 /// Where it is known before that all is there, not even what is said of the coverage differs.
 #[test]
 fn a_whole_window_in_stretches_reads_as_one() {
-    let dir = busy(60);
-    // How long calls took only their pages tell.
-    let is_known = |way: &&&[&str]| !way.contains(&"--all") && !way.contains(&"--slower-than");
-    for way in WAYS.iter().filter(is_known) {
-        let args = [&["dump", "--store", dir.path().to_str().unwrap()], *way].concat();
-        let (one, many) = (run("512MiB", &args), run(SMALL, &args));
-        assert_eq!(one.status.code(), Some(0), "{way:?}: {}", stderr(&one));
-        let (one_lines, many_lines) = (stdout(&one), stdout(&many));
-        let differs = one_lines.lines().zip(many_lines.lines()).find(|(one, many)| one != many);
-        assert_eq!((differs, stderr(&many)), (None, stderr(&one)), "{way:?}");
-        assert_eq!(one_lines.len(), many_lines.len(), "{way:?}");
+    for dir in [busy(60), busy(6)] {
+        for way in WAYS.into_iter().filter(|way| is_told_at_once(way)) {
+            assert_eq!(reads_as_one(&dir, way), Some(0), "{way:?}");
+        }
     }
+}
+
+/// Compares what a dump says whose window is read at once with what it says in stretches; returns
+/// its exit status.
+fn reads_as_one(dir: &TempDir, way: &[&str]) -> Option<i32> {
+    let args = [&["dump", "--store", dir.path().to_str().unwrap()], way].concat();
+    let (one, many) = (run("512MiB", &args), run(SMALL, &args));
+    assert_eq!(one.status.code(), many.status.code(), "{way:?}: {}", stderr(&many));
+    let (one_lines, many_lines) = (stdout(&one), stdout(&many));
+    let differs = one_lines.lines().zip(many_lines.lines()).find(|(one, many)| one != many);
+    assert_eq!((differs, stderr(&many)), (None, stderr(&one)), "{way:?}");
+    assert_eq!(one_lines.len(), many_lines.len(), "{way:?}");
+    one.status.code()
+}
+
+/// Filters that need no events but those of the task lane, or turn out to; and some that do not.
+const NARROW: [&[&str]; 12] = [
+    &["--event", "rename"],
+    &["--event", "rename,exec,fork,exit,mark,recorder"],
+    &["--event", "exit"],
+    &["--event", "rename", "--tid", "12"],
+    &["--event", "rename", "--comm", "name0002?"],
+    &["--event", "rename,switch", "--tid", "3"],
+    &["--comm", "nosuch"],
+    &["--comm", "nosuch,name99999", "--event", "waking"],
+    &["--comm", "[n-z]ope*", "--syscall", "1"],
+    &["--comm", "swapper*"],
+    &["--comm", "name00020"],
+    &["--comm", "*0005?,nosuch"],
+];
+
+const LOOKS: [&[&str]; 4] = [&[], &["--format", "jsonl"], &["--merge"], &["--graph"]];
+
+/// Which pages are read for a filter makes no difference to what is said.
+#[test]
+fn what_is_not_needed_is_not_missed() {
+    let windows = [&["--last", "12s"][..], &["--since=-15s", "--until=-2s"]];
+    for store in [busy(60), busy(6)] {
+        for (n, filter) in NARROW.into_iter().enumerate() {
+            let [window, look] = [windows[n % 2], LOOKS[n / 2 % 4]];
+            reads_as_one(&store, &[window, filter, look].concat());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 12,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Nor for any window, whether it is told of before it is read or not.
+    #[test]
+    fn no_window_misses_what_is_not_needed(
+        (length, until) in (9u64..14, 0u64..4),
+        which in 0..NARROW.len(),
+        look in 0..LOOKS.len(),
+    ) {
+        static STORES: OnceLock<[TempDir; 2]> = OnceLock::new();
+        let window = [format!("--since=-{}s", length + until), format!("--until=-{until}s")];
+        let way = [&[window[0].as_str(), window[1].as_str()], NARROW[which], LOOKS[look]].concat();
+        for store in STORES.get_or_init(|| [busy(60), busy(6)]) {
+            let args = [&["dump", "--store", store.path().to_str().unwrap()], &*way].concat();
+            let (one, many) = (run("512MiB", &args), run(SMALL, &args));
+            prop_assert_eq!(one.status.code(), many.status.code(), "{:?}", way);
+            let (one, many) = (stdout(&one), stdout(&many));
+            prop_assert_eq!(events(&one), events(&many), "{:?}", way);
+        }
+    }
+}
+
+/// Where a block is damaged, all is read, and the gap is told.
+#[test]
+fn damage_is_told_though_its_events_are_not_needed() {
+    let dir = busy(60);
+    let store = dir.path().to_str().unwrap();
+    let dump = || {
+        let args = ["dump", "--store", store, "--last", "12s", "--event", "rename", "--strict"];
+        run(SMALL, &args)
+    };
+    let whole = dump();
+    assert_eq!(whole.status.code(), Some(0), "{}", stderr(&whole));
+    let file = files(dir.path()).remove(0);
+    let blocks = flightrec_store::FileReader::open(&file).unwrap().blocks().to_vec();
+    let of_calls = blocks.iter().filter(|block| block.header.lane == Some(Lane::Syscall));
+    let middle = of_calls.filter(|block| block.header.first > NOW - 6 * SECOND).next().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[middle.data() as usize + 50] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let damaged = dump();
+    assert_eq!(damaged.status.code(), Some(3), "{}", stderr(&damaged));
+    assert!(stderr(&damaged).contains("damaged: "), "{}", stderr(&damaged));
+    assert_eq!(events(&stdout(&damaged)), events(&stdout(&whole)));
 }
 
 /// Where the beginnings of calls are not known, the stretches tell of as many as one does, each of

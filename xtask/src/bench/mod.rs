@@ -82,6 +82,22 @@ pub(crate) enum Bench {
     Vmcore,
     /// Time until `flightctl dump` prints the first line from 2 GiB of files.
     StoreRead,
+    /// Time and memory of narrow questions about 75 million events in files, and of a report over
+    /// all of them.
+    Search {
+        /// Number of events.
+        #[arg(long, default_value_t = 75_000_000)]
+        events: u64,
+        /// How often each question is asked.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// Leave the files in DIR.
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
+        /// Print one JSON object instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
     /// Speed and memory of `flightctl why` over 10 s with a million events, and whether the shares
     /// of random threads and windows add up. 5 minutes.
     Why {
@@ -156,6 +172,21 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 "--",
             ];
             run_command(cargo().args(example).arg(flightctl))
+        }
+        Bench::Search { events, rounds, keep, json } => {
+            run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
+            let flightctl = repository().join("target/release/flightctl");
+            let example =
+                ["run", "--release", "--locked", "-p", "flightctl", "--example", "bench_search"];
+            let (events, rounds) = (events.to_string(), rounds.to_string());
+            let mut command = cargo();
+            command.args(example).arg("--").arg(flightctl);
+            command.args(["--events", &events, "--rounds", &rounds]);
+            command.args(json.then_some("--json"));
+            if let Some(keep) = keep {
+                command.arg("--keep").arg(keep);
+            }
+            run_command(&mut command)
         }
         Bench::Why { windows } => {
             crate::build::programs(Scope::Build)?;

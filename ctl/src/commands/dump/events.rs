@@ -17,7 +17,7 @@ use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::print::{self, Going};
 use crate::progress::Progress;
 use crate::render::{Format, Render, Start};
-use crate::source::history::{self, Chapter, Foretold, Go, Question, Visitor};
+use crate::source::history::{self, Chapter, Foretold, Go, Names, Needs, Question, Visitor};
 use crate::source::{Recording, VmcoreSource};
 use crate::text::coverage::{Seam, clock_lines, lines};
 use crate::wall::WallClock;
@@ -91,6 +91,7 @@ pub(crate) fn question(plan: &EventsPlan) -> Question {
 }
 
 /// A dump in the making: chapter by chapter.
+#[expect(clippy::struct_excessive_bools, reason = "what is known so far, each by itself")]
 pub(crate) struct Dump<'a, T> {
     plan: &'a EventsPlan,
     target: &'a T,
@@ -118,6 +119,8 @@ pub(crate) struct Dump<'a, T> {
     going: Option<Going>,
     /// The coverage of all stretches of a window has been told.
     is_told: bool,
+    /// No thread of that window has a name that is asked for.
+    is_of_nobody: bool,
 }
 
 impl<'a, T: Target> Dump<'a, T> {
@@ -138,6 +141,7 @@ impl<'a, T: Target> Dump<'a, T> {
             seen: Seen::default(),
             going: None,
             is_told: false,
+            is_of_nobody: false,
         }
     }
 
@@ -178,15 +182,17 @@ impl<'a, T: Target> Dump<'a, T> {
             holes: holes.clone(),
             joins: going.as_ref().map(|going| (going.front(), read.from)),
         };
-        let mut reports = if is_lead || is_behind {
+        let mut reports = if is_lead || is_behind || chapter.is_narrow {
             Vec::new()
         } else {
             reports(recording, &windows, clock.now, &filter, &reading)
         };
         spare(&mut reports, recording, &filter);
         // Where the pages contradict what was told, they are right.
-        let is_silent =
-            is_lead || is_behind || self.is_told && reports.iter().all(Report::is_complete);
+        let is_silent = is_lead
+            || is_behind
+            || chapter.is_narrow
+            || self.is_told && reports.iter().all(Report::is_complete);
         self.is_told &= joins.is_some_and(|joins| joins.behind);
         if is_silent {
             reports.clear();
@@ -338,15 +344,18 @@ impl<'a, T: Target> Dump<'a, T> {
 }
 
 impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
+    /// What was left out of calls only their pages tell.
+    fn listens(&self) -> bool {
+        !self.plan.shown.filter.can_doubt()
+    }
+
     /// Says what all stretches cover together.
     fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
-        self.is_told = false;
+        (self.is_told, self.is_of_nobody) = (false, false);
         let plan = self.plan;
         let chapter = foretold.chapter();
         let recording = &chapter.recording;
-        // What was left out of calls only their pages tell.
-        let filter = plan.shown.filter.resolve(&recording.meta);
-        let Some(filter) = filter.ok().filter(|filter| !filter.can_doubt()) else { return Ok(()) };
+        let Ok(filter) = plan.shown.filter.resolve(&recording.meta) else { return Ok(()) };
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
         let windows = chapter.windows(&wall);
         if windows.count() > 1 {
@@ -379,6 +388,21 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
             Err(e) => return Err(e),
         }
         Ok(())
+    }
+
+    fn wants_names(&self) -> bool {
+        self.is_told && !self.plan.shown.graph && self.plan.shown.filter.wants_names()
+    }
+
+    fn names(&mut self, names: &Names) {
+        self.is_of_nobody = !self.plan.shown.filter.may_want_one(names.iter());
+    }
+
+    /// What is about the lives of threads, and what the recorder tells of itself, is in the task
+    /// lane alone, with all that their lines say.
+    fn needs(&self) -> Needs {
+        let is_of_tasks = self.plan.shown.filter.is_of_tasks() && !self.plan.shown.graph;
+        if self.is_told && (is_of_tasks || self.is_of_nobody) { Needs::Tasks } else { Needs::All }
     }
 
     fn take(&mut self, chapter: Chapter) -> Result<Go> {

@@ -115,6 +115,10 @@ struct Saved<'a> {
 }
 
 impl Visitor<anyhow::Error> for Saved<'_> {
+    fn listens(&self) -> bool {
+        true
+    }
+
     /// Says what all stretches cover together.
     fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
         let chapter = foretold.chapter();

@@ -14,6 +14,7 @@ mod proof;
 mod select;
 pub mod session;
 mod stretch;
+pub mod who;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -74,7 +75,7 @@ pub enum FilesError {
     #[error(
         "more than {} of pages belong to one moment: the files are damaged (check them with \
          flightctl verify), or from a far larger machine; select less time with --since and \
-         --until, or allow more with {}=4GiB in the environment",
+         --until, or allow more with --memory 4GiB ({}=4GiB in the environment)",
         crate::amount::bytes(*.0), crate::memory::VARIABLE
     )]
     TooMuch(u64),

@@ -3,7 +3,8 @@
 //!
 //! A checkpoint has the exact counters of every ring. Where the blocks between the last one before
 //! the window and the first behind it hold, lane by lane, as many events as were counted, and their
-//! bytes are what was written, nothing between the two is missing, or there twice. What else a
+//! bytes are what was written, nothing between the two is missing, or there twice. (But for what
+//! files repeat: each begins its pages anew.) What else a
 //! reader says of the window first, it has from the window's ends, which are read: where each ring
 //! stood, and the wall clock. Wherever this does not add up nothing is shown, and the pages tell.
 
@@ -16,7 +17,7 @@ use flightrec_format::meta::Meta;
 use flightrec_format::part;
 use flightrec_format::ring::LaneStream;
 use flightrec_format::totals::Totals;
-use flightrec_store::{FileReader, Kind};
+use flightrec_store::{Content, FileReader, Kind, RingMark};
 
 use super::load::{self, Job};
 use super::marks::Mark;
@@ -86,6 +87,9 @@ impl Proof<'_> {
                 && between.contains(&job.place())
         });
         let stored = of_lane.fold(0u64, |sum, job| sum.saturating_add(job.block.header.events));
+        let mut files = self.before.place.0..=self.after.place.0;
+        let again = files.try_fold(0u64, |sum, file| sum.checked_add(self.again(file, lane)?));
+        let Some(stored) = again.and_then(|again| stored.checked_sub(again)) else { return false };
         let known =
             [&self.before.totals, &self.after.totals].into_iter().flat_map(|totals| &totals.cpus);
         let cpus: BTreeSet<u16> =
@@ -97,6 +101,51 @@ impl Proof<'_> {
                 .try_fold(sum, |sum, (now, then)| sum.checked_add(now.checked_sub(then)?))
         });
         counted == Some(stored)
+    }
+
+    /// Events that a file's blocks of a lane hold between the checkpoints though earlier blocks do
+    /// as well: of each page that was open when the file was begun, what was in it until then.
+    /// `None`: it is not known.
+    fn again(&self, file: usize, lane: Lane) -> Option<u64> {
+        let reader = self.opened.get(file)?;
+        let checkpoint = |block| match reader.read(block) {
+            Ok(Content::Checkpoint(checkpoint)) => Some(checkpoint),
+            _ => None,
+        };
+        let begin = checkpoint(reader.of(Kind::Checkpoint).next()?)?;
+        let end = checkpoint(reader.of(Kind::Checkpoint).next_back()?)?.totals();
+        let events = |totals: &Totals, cpu: u16| {
+            let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
+            of_cpu.events.get(lane as usize).copied()
+        };
+        let until = if file == self.after.place.0 { &self.after.totals } else { &end };
+        // The file's first piece of a ring stands between the checkpoints if nothing happened in
+        // the ring before the first, and something before the second.
+        let begins_between = |mark: &&RingMark| {
+            let is_before = file == self.before.place.0
+                && events(&self.before.totals, mark.cpu) != Some(mark.events);
+            mark.lane == lane
+                && mark.seq != 0
+                && !is_before
+                && events(until, mark.cpu) != Some(mark.events)
+        };
+        let marks = begin.rings.iter().filter(begins_between);
+        let mut rings: BTreeMap<u16, &RingMark> = marks.map(|mark| (mark.cpu, mark)).collect();
+        let mut again = 0u64;
+        for block in reader.of(Kind::Pages).filter(|block| block.header.lane == Some(lane)) {
+            if rings.is_empty() {
+                break;
+            }
+            for (page, _) in reader.pages(block).ok()? {
+                let header = page.header();
+                if let Some(mark) = rings.remove(&header.cpu)
+                    && mark.seq == header.seq
+                {
+                    again = again.checked_add(mark.events.since(&header.events)?.total())?;
+                }
+            }
+        }
+        Some(again)
     }
 
     /// Whether it is known where a ring stood when the window began: it has a page from before

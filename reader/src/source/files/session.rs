@@ -8,11 +8,11 @@ use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
-use flightrec_format::meta::{Binary, Meta, Probed, Symbol};
+use flightrec_format::meta::{Binary, Meta, Probed, Symbol, WALL_STEP_NS};
 use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings, is_loss};
 use flightrec_format::totals::Totals;
-use flightrec_store::{Clocks, Content, Damage, FileReader, Kind, What};
+use flightrec_store::{BlockRef, Clocks, Content, Damage, FileReader, Kind, What};
 
 use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::catalog::{SessionFiles, StoredFile};
@@ -20,6 +20,7 @@ use super::marks::{between, marks, to_the_marks};
 use super::names::Superseded;
 use super::proof::Proof;
 use super::stretch::Weights;
+use super::who::Names;
 use super::{FilesError, load, names, select};
 use crate::amount::counted;
 use crate::memory;
@@ -28,8 +29,6 @@ use crate::source::{Clock, Recording, snapshots};
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
 
-/// Most blocks of all files that are open at once: 128 MiB of their headers.
-const BLOCKS_MAX: usize = 1 << 20;
 /// Most threads of one moment's table that are taken.
 const THREADS_MAX: usize = 1 << 18;
 
@@ -51,17 +50,17 @@ pub struct SessionSource {
     superseded: Rc<RefCell<Superseded>>,
     /// The names of functions and binaries that all of it has, and of what was probed, once they
     /// were read.
-    names: Option<Names>,
+    names: Option<Named>,
 }
 
 /// What was named in the course of a recording.
-struct Names {
+struct Named {
     symbols: Vec<Symbol>,
     binaries: Vec<Binary>,
     probed: Vec<Probed>,
 }
 
-impl Names {
+impl Named {
     fn of(meta: &Meta) -> Self {
         Self {
             symbols: meta.symbols.clone(),
@@ -162,7 +161,7 @@ impl SessionSource {
     /// As of [`Self::open`].
     pub fn beside(session: SessionFiles, recording: &Meta) -> Result<Self, FilesError> {
         let mut source = Self::open(session)?;
-        source.names = Some(Names::of(recording));
+        source.names = Some(Named::of(recording));
         Ok(source)
     }
 
@@ -237,8 +236,8 @@ impl SessionSource {
             .filter_map(|open| open.reader.as_ref())
             .map(|reader| reader.blocks().len())
             .sum::<usize>();
-        if held > BLOCKS_MAX {
-            return Err(FilesError::TooManyBlocks(BLOCKS_MAX));
+        if held > most_blocks() {
+            return Err(FilesError::TooManyBlocks(most_blocks()));
         }
         let no_file = || FilesError::Absent(Path::new("").into());
         let OpenFile { file, reader, failed } = self.files.get_mut(index).ok_or_else(no_file)?;
@@ -389,8 +388,16 @@ impl SessionSource {
     /// # Errors
     /// A file of the window can not be read, but for damage, which becomes a gap.
     pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
+        self.read_lanes(window, &Lane::RINGS)
+    }
+
+    /// The same with the pages of these lanes alone.
+    ///
+    /// # Errors
+    /// As of [`Self::read`].
+    pub fn read_lanes(&mut self, window: Window, lanes: &[Lane]) -> Result<Recording, FilesError> {
         let FoundWindow { meta, pages, slots, descriptors, before, after, marks, whole } =
-            self.find(window, &Lane::RINGS)?;
+            self.find(window, lanes)?;
         let streams = streams(&meta, pages);
         if !self.end.closed && window.until > self.end.now {
             self.remarks.push(
@@ -461,6 +468,49 @@ impl SessionSource {
             disputed_by: Vec::new(),
         };
         Some((recording, self.remarks.clone()))
+    }
+
+    /// Whether all pages that a window needs tell the same of the wall clock, as its blocks' headers
+    /// say: then an event's time does not depend on which of them are read.
+    pub fn is_even(&mut self, window: Window) -> bool {
+        let chosen = self.chosen(window);
+        let Ok(meta) = self.meta_of(&chosen) else { return false };
+        let mut told: Option<(i64, i64)> = None;
+        for open in chosen.iter().filter_map(|index| self.files.get(*index)) {
+            let Some(reader) = &open.reader else { return false };
+            for block in reader.of(Kind::Pages) {
+                let Some(Clocks { opened, least, greatest }) = block.header.clocks else {
+                    return false;
+                };
+                let leaps = meta.tai_range(block.header.first.min(opened), opened);
+                if leaps.start() != leaps.end() {
+                    return false;
+                }
+                let wall =
+                    |tai: i64| tai.saturating_sub(leaps.start().saturating_mul(1_000_000_000));
+                let (least, greatest) = (wall(least), wall(greatest));
+                told =
+                    Some(told.map_or((least, greatest), |(l, g)| (l.min(least), g.max(greatest))));
+            }
+        }
+        told.is_some_and(|(least, greatest)| {
+            // Where no page is read the file's header tells.
+            let of_header = meta.wall_offset(self.clock().wall_offset);
+            greatest.saturating_sub(least) < WALL_STEP_NS
+                && [least, greatest].map(|of| meta.wall_offset(of)) == [of_header; 2]
+        })
+    }
+
+    /// The names that any thread may have in a window; `None`: they can't all be read, or are too
+    /// many.
+    pub fn names(&mut self, window: Window) -> Option<Names> {
+        let chosen = self.chosen(window);
+        if !self.in_a_row(&chosen) {
+            return None;
+        }
+        let opened: Vec<&FileReader> =
+            chosen.iter().filter_map(|index| self.files.get(*index)?.reader.as_ref()).collect();
+        Names::of(&opened)
     }
 
     /// Reads what the window needs of these lanes.
@@ -560,7 +610,7 @@ impl SessionSource {
         let mut meta = self.last_meta(chosen)?;
         if self.names.is_none() {
             let all: Vec<usize> = (0..self.files.len()).collect();
-            self.names = Some(Names::of(&self.last_meta(&all)?));
+            self.names = Some(Named::of(&self.last_meta(&all)?));
         }
         if let Some(names) = &self.names {
             names.add_to(&mut meta);
@@ -712,6 +762,11 @@ fn is_early(job: &load::Job<'_>, window: Window) -> bool {
 /// Most pages that are held at once.
 pub(super) fn most_pages() -> usize {
     usize::try_from(memory::pages_max() / memory::PAGE_WEIGHT).unwrap_or(usize::MAX)
+}
+
+/// Most blocks of all files that are open at once: their headers take a quarter of the memory.
+fn most_blocks() -> usize {
+    usize::try_from(memory::limit() / 4).unwrap_or(usize::MAX) / size_of::<BlockRef>()
 }
 
 /// Bytes of memory that the pages of a window take, but for those that names need.

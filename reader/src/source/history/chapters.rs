@@ -1,6 +1,8 @@
 //! Chapters in files: sessions one behind the other, and long ones in stretches.
 
-use super::{Chapter, Foretold, Joins, Part, Question};
+use flightrec_format::abi::page::Lane;
+
+use super::{Chapter, Foretold, Joins, Names, Needs, Part, Question};
 use crate::memory;
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{BootFiles, SessionFiles};
@@ -23,6 +25,8 @@ pub(super) struct FilesPart {
     own: Vec<Window>,
     /// Where it is a stretch of a window that does not fit into memory.
     joins: Option<Joins>,
+    /// Which stretch of its window it is, from 0.
+    number: usize,
 }
 
 /// Chapters of files alone.
@@ -123,6 +127,7 @@ pub(super) fn stretches(
             question,
             own: Vec::new(),
             joins,
+            number,
         };
         Ok(Part::Files(Box::new(part)))
     };
@@ -135,11 +140,16 @@ impl FilesPart {
         own.clone_into(&mut self.own);
     }
 
-    /// Reads it.
-    pub(super) fn read(mut self) -> Result<Chapter, SourceError> {
-        let recording = self.source.read(self.window)?;
+    /// Reads it, as far as it is needed.
+    pub(super) fn read(mut self, needs: Needs) -> Result<Chapter, SourceError> {
+        let lanes: &[Lane] = match needs {
+            Needs::All => &Lane::RINGS,
+            Needs::Tasks => &[Lane::Task],
+        };
+        let recording = self.source.read_lanes(self.window, lanes)?;
         let remarks = self.source.take_remarks();
-        Ok(self.chapter(recording, remarks))
+        let is_narrow = needs == Needs::Tasks;
+        Ok(Chapter { is_narrow, ..self.chapter(recording, remarks) })
     }
 
     /// How it joins others of its window.
@@ -147,18 +157,22 @@ impl FilesPart {
         self.joins
     }
 
-    /// The window of which it is the first stretch, if it can be told before it is read that
-    /// nothing of it is missing.
+    /// What it and the stretches behind it make up, if it can be told before they are read that
+    /// nothing of it is missing. Of a window of which the first stretch does not tell, as it begins
+    /// before the files do, the second may.
     pub(super) fn foretell(&mut self) -> Option<Foretold> {
         let Question { since, until, everything } = self.question;
         if everything {
             return None;
         }
-        let is_first = |joins: &Joins| !joins.before && joins.is_whole;
-        let Window { from, until: cut } = self.joins.filter(is_first)?.whole;
+        let joins = self.joins.filter(|joins| joins.is_whole && self.number < 2)?;
+        let Window { from: begin, until: cut } = joins.whole;
         let slack = |edge| if matches!(edge, Edge::Wall(_)) { AROUND_NS } else { 0 };
+        // Where another stretch ends it begins for sure.
+        let (from, slack_before) =
+            if joins.before { (joins.from, 0) } else { (begin, slack(since)) };
         let sure = Window {
-            from: from.saturating_add(slack(since)),
+            from: from.saturating_add(slack_before),
             until: cut.saturating_sub(slack(until)),
         };
         let (recording, remarks) =
@@ -166,7 +180,13 @@ impl FilesPart {
         let mut chapter = self.chapter(recording, remarks);
         chapter.from = from;
         chapter.clock.now = self.source.clock().now.min(cut);
-        Some(Foretold { chapter, sure })
+        let is_even = self.source.is_even(with_leads(Window { from, until: cut }));
+        Some(Foretold { chapter, sure, is_even })
+    }
+
+    /// The names that threads may have in the window of which it is a stretch.
+    pub(super) fn names(&mut self) -> Option<Names> {
+        self.source.names(with_leads(self.joins?.whole))
     }
 
     fn chapter(&self, recording: Recording, remarks: Vec<String>) -> Chapter {
@@ -183,6 +203,7 @@ impl FilesPart {
             own: self.own.clone(),
             remarks,
             is_only: true,
+            is_narrow: false,
             joins: self.joins,
         }
     }

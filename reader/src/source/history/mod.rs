@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use super::files::FilesError;
 use super::files::catalog::{self, BootFiles, Refused};
+pub use super::files::who::Names;
 use super::origin::{HistoryPlace, HistoryPlan, Origin, STATE_DIR};
 use super::snapshots::{SnapshotError, directory, find};
 use super::{Clock, Recording, Source, SourceError, open_live};
@@ -62,6 +63,8 @@ pub struct Chapter {
     pub remarks: Vec<String>,
     /// Whether this is the only chapter of the history.
     pub is_only: bool,
+    /// Of the pages of rings only those of the task lane were read: [`Needs::Tasks`].
+    pub is_narrow: bool,
     /// How this stretch of the window joins the others. `None`: the window is read in one piece,
     /// because it fits into memory.
     pub joins: Option<Joins>,
@@ -99,6 +102,7 @@ impl Chapter {
             own: Vec::new(),
             remarks: Vec::new(),
             is_only: true,
+            is_narrow: false,
             joins: None,
         }
     }
@@ -140,6 +144,8 @@ pub struct Foretold {
     chapter: Chapter,
     /// Nothing of this window is missing. The chapter has all pages outside of it that matter.
     sure: Window,
+    /// The wall clock ran evenly all the time, so the pages of any lane tell it alike.
+    is_even: bool,
 }
 
 impl Foretold {
@@ -154,15 +160,44 @@ impl Foretold {
     }
 }
 
+/// Which events a visitor needs of a stretch that [`Visitor::ahead`] was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Those of all lanes.
+    All,
+    /// Those of the task lane alone, beside all else that is no event. The recording then lacks the
+    /// pages of the other lanes, of which is known that none is missing in the files.
+    Tasks,
+}
+
 /// Receives the chapters of a history.
 pub trait Visitor<E> {
+    /// Whether [`Self::ahead`] is of any use. To know it costs reading.
+    fn listens(&self) -> bool {
+        false
+    }
+
     /// Takes a window of several stretches before the first of them is read, if nothing of it is
-    /// missing.
+    /// missing; else the window without its first stretch, before the second is read.
     ///
     /// # Errors
     /// The visitor's own; it ends the reading.
     fn ahead(&mut self, _chapter: &Foretold) -> Result<(), E> {
         Ok(())
+    }
+
+    /// Whether [`Self::names`] may save it events of the window that [`Self::ahead`] was given.
+    fn wants_names(&self) -> bool {
+        false
+    }
+
+    /// Takes all names that any thread may have in the window that [`Self::ahead`] was given.
+    fn names(&mut self, _names: &Names) {}
+
+    /// What it needs of the next chapter, if that is a stretch of the window that [`Self::ahead`]
+    /// was given.
+    fn needs(&self) -> Needs {
+        Needs::All
     }
 
     /// Takes the next chapter.
@@ -223,11 +258,23 @@ fn visit_all<E: From<SourceError>>(
     mut chapters: Chapters,
     visitor: &mut impl Visitor<E>,
 ) -> Result<(), E> {
+    // Whether the parts that come belong to a window that was foretold, and may be read in part.
+    let (mut is_foretold, mut is_even) = (false, false);
     while let Some(mut next) = chapters.next_part() {
-        if let Some(foretold) = next.foretold() {
+        is_foretold &= next.goes_on();
+        let foretold = if is_foretold || !visitor.listens() { None } else { next.foretold() };
+        if let Some(foretold) = foretold {
             visitor.ahead(&foretold)?;
+            (is_foretold, is_even) = (true, foretold.is_even);
+            if is_even
+                && visitor.wants_names()
+                && let Some(names) = next.names()
+            {
+                visitor.names(&names);
+            }
         }
-        if visitor.take(next.read()?)? == Go::Enough {
+        let needs = if is_foretold && is_even { visitor.needs() } else { Needs::All };
+        if visitor.take(next.read(needs)?)? == Go::Enough {
             break;
         }
     }
@@ -288,7 +335,7 @@ impl Iterator for Chapters {
     type Item = Result<Chapter, SourceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some(self.next_part()?.read())
+        Some(self.next_part()?.read(Needs::All))
     }
 }
 
@@ -307,10 +354,22 @@ impl Unread {
         Some(foretold)
     }
 
-    fn read(self) -> Result<Chapter, SourceError> {
+    /// Whether it is a stretch behind another one of its window.
+    fn goes_on(&self) -> bool {
+        self.part.joins().is_some_and(|joins| joins.before)
+    }
+
+    /// The names that threads may have in the window of which it is the first stretch; `None`: they
+    /// are not known, or too many.
+    fn names(&mut self) -> Option<Names> {
+        let Part::Files(part) = &mut self.part else { return None };
+        part.names()
+    }
+
+    fn read(self, needs: Needs) -> Result<Chapter, SourceError> {
         let chapter = match self.part {
             Part::Rings(chapter) => *chapter,
-            Part::Files(part) => part.read()?,
+            Part::Files(part) => part.read(needs)?,
         };
         Ok(Chapter { is_only: self.is_only, ..chapter })
     }

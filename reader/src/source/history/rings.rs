@@ -38,6 +38,7 @@ pub(super) fn with_rings(
         own: Vec::new(),
         remarks: Vec::new(),
         is_only: true,
+        is_narrow: false,
         joins: None,
     };
     // What the rings hold is read; whatever the files are good for, it is shown.
@@ -50,6 +51,7 @@ pub(super) fn with_rings(
         }
     };
     let recording = &chapter.recording;
+    memory::hold_rings(recording.streams.iter().map(|stream| stream.pages().len()).sum());
     let is_short = |from| recording.streams.iter().any(|stream| !reaches(stream, from));
     let needs_files = is_damaged(recording) || is_short(from) || from < recording.meta.started;
     // A clock that was set may have shown a time of day before what the rings hold as well.

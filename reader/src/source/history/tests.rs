@@ -28,8 +28,16 @@ const PACE: u64 = 1_000_000;
 /// Files of one ring, each with so many pages, blocks of eight. `late`: by a recorder that wrote
 /// nothing until the end.
 fn write(dir: &Path, pages_each: usize, late: bool) -> usize {
+    write_set(dir, pages_each, late, None)
+}
+
+/// The same where the wall clock was set by a second before a call.
+fn write_set(dir: &Path, pages_each: usize, late: bool, set_at: Option<u64>) -> usize {
     let mut ring = PageWriter::new(SESSION, Lane::Syscall, 0, 0);
     for i in 0..CALLS {
+        if set_at == Some(i) {
+            ring.set_tai(1_000_000_000);
+        }
         ring.push(&enter(STARTED + i * PACE, 0, i as u32, 39)).unwrap();
     }
     let (events, refused) = ring.totals();
@@ -259,4 +267,64 @@ fn nothing_is_foretold_where_the_counters_know_more() {
     let (before, behind, calls) = foretold(dir.path(), 10_000, 22_000);
     assert!(behind.contains("complete: false") && calls.len() < 12_000, "{behind}");
     assert_eq!(before, None);
+}
+
+/// Who needs no more than the task lane of what is foretold: for each chapter, whether it was read
+/// in part, and how many pages of calls it has.
+struct Narrow {
+    is_foretold: bool,
+    chapters: Vec<(bool, usize)>,
+}
+
+impl Visitor<SourceError> for Narrow {
+    fn listens(&self) -> bool {
+        true
+    }
+
+    fn ahead(&mut self, _chapter: &Foretold) -> Result<(), SourceError> {
+        self.is_foretold = true;
+        Ok(())
+    }
+
+    fn needs(&self) -> Needs {
+        if self.is_foretold { Needs::Tasks } else { Needs::All }
+    }
+
+    fn take(&mut self, chapter: Chapter) -> Result<Go, SourceError> {
+        let pages = chapter.recording.streams.iter().map(|stream| stream.pages().len()).sum();
+        self.chapters.push((chapter.is_narrow, pages));
+        Ok(Go::On)
+    }
+}
+
+fn narrow(dir: &Path, since: Edge) -> Vec<(bool, usize)> {
+    let plan = HistoryPlan { place: HistoryPlace::Store(dir.into()), boot: None };
+    let question = Question { since, until: Edge::Open, everything: false };
+    let mut visitor = Narrow { is_foretold: false, chapters: Vec::new() };
+    read(&plan, question, &mut visitor).unwrap();
+    visitor.chapters
+}
+
+#[test]
+fn of_what_is_foretold_no_more_is_read_than_is_needed() {
+    for pages_each in [20, 500] {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), pages_each, false);
+        let chapters = narrow(dir.path(), Edge::Ago(20_000 * PACE));
+        assert!(chapters.len() > 1 && chapters.iter().all(|of| *of == (true, 0)), "{chapters:?}");
+        // Nothing tells of the time before the files: the first stretch is read.
+        let chapters = narrow(dir.path(), Edge::Open);
+        let (first, others) = chapters.split_first().unwrap();
+        assert!(!first.0 && first.1 > 0 && others.len() > 1, "{chapters:?}");
+        assert!(others.iter().all(|of| *of == (true, 0)), "{chapters:?}");
+    }
+}
+
+/// Where the wall clock was set, the pages of all lanes tell when.
+#[test]
+fn where_the_clock_was_set_all_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    write_set(dir.path(), 500, false, Some(20_000));
+    let chapters = narrow(dir.path(), Edge::Ago(25_000 * PACE));
+    assert!(chapters.len() > 1 && chapters.iter().all(|(narrow, _)| !narrow), "{chapters:?}");
 }
