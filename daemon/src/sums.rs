@@ -177,7 +177,7 @@ mod tests {
     fn the_rest_keeps_to_the_share() {
         // 1 % of 2 CPUs is 2 % of one: 20 ms in a second.
         assert_eq!(rest(20_000_000, 1, 2), Duration::from_millis(980));
-        assert_eq!(rest(20_000_000, 1, 64), Duration::from_nanos(11_250_000));
+        assert_eq!(rest(20_000_000, 1, 64), Duration::from_micros(11_250));
         assert_eq!(rest(20_000_000, 100, 1), Duration::ZERO);
         assert_eq!(rest(20_000_000, 50, 64), Duration::ZERO, "one thread has one CPU");
     }
