@@ -169,12 +169,16 @@ fn joined_periods_keep_their_sums_and_their_marks() {
     periods[7].flags = flags::LOST;
     periods[7].lost[1] = 3;
     let mut whole = Period::default();
-    periods.iter().for_each(|period| whole.join(period.clone()));
+    for period in &periods {
+        whole.join(period.clone());
+    }
     written(dir.path(), &periods, Limits { max_size: 800_000, keep: None });
     let (found, _) = read(dir.path());
     assert!(found.len() < periods.len() && found.iter().any(|of| of.until - of.from > MINUTE));
     let mut joined = Period::default();
-    found.iter().for_each(|period| joined.join(period.clone()));
+    for period in &found {
+        joined.join(period.clone());
+    }
     assert!(joined == whole, "joining changed the sums");
     let first = &found[0];
     assert_eq!((first.flags, first.lost[1]), (flags::LOST, 3));
@@ -232,7 +236,9 @@ fn any_cell() -> impl Strategy<Value = Cell> {
     let values = prop::collection::vec(any::<u64>(), 0..20);
     (values, any::<[u64; 5]>()).prop_map(|(values, extras)| {
         let mut cell = Cell { extras, ..Cell::default() };
-        values.into_iter().for_each(|value| cell.add(value));
+        for value in values {
+            cell.add(value);
+        }
         cell
     })
 }
@@ -282,7 +288,7 @@ proptest! {
             cells[cell].add(*value);
         }
         let mut all = Cell::default();
-        cells.iter().for_each(|cell| all.merge(cell));
+        for cell in &cells { all.merge(cell); }
         let sum = all.to_sum();
         prop_assert_eq!(sum.values.sum(), values.iter().sum::<u64>());
         prop_assert_eq!(sum.values.max(), values.iter().copied().max().unwrap());

@@ -2,11 +2,11 @@
 
 use flightrec_sums::model::{Cell, Group, Period, Table, bucket};
 
-pub const BOOT: [u8; 16] = [0xb0; 16];
-pub const SESSION: u64 = 0x5e55;
-pub const MINUTE: u64 = 60_000_000_000;
+pub(crate) const BOOT: [u8; 16] = [0xb0; 16];
+pub(crate) const SESSION: u64 = 0x5e55;
+pub(crate) const MINUTE: u64 = 60_000_000_000;
 /// A full hour, ns since 1970.
-pub const WALL: i64 = 1_800_000_000_000_000_000 - 1_800_000_000_000_000_000 % 3_600_000_000_000;
+pub(crate) const WALL: i64 = 1_800_000_000_000_000_000;
 
 /// A sequence of numbers that look random.
 struct Numbers(u64);
@@ -82,7 +82,7 @@ const REASONS: [(&str, &str); 6] = [
 
 /// One minute of a machine of so many units. A fifth of them is busy: 25 kinds of call, thousands
 /// of them; the others do what idle services do: a few calls of a few kinds, most minutes.
-pub fn minute(at: u64, units: u64) -> Period {
+pub(crate) fn minute(at: u64, units: u64) -> Period {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15 ^ at.wrapping_mul(0x1234_5678_9abc_def1));
     let mut period = Period {
         from: at * MINUTE,
@@ -144,6 +144,6 @@ pub fn minute(at: u64, units: u64) -> Period {
 }
 
 /// A day of a machine of 100 units.
-pub fn day(at: u64) -> impl Iterator<Item = Period> {
+pub(crate) fn day(at: u64) -> impl Iterator<Item = Period> {
     (at * 1440..(at + 1) * 1440).map(|at| minute(at, 100))
 }
