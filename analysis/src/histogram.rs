@@ -70,6 +70,19 @@ impl Histogram {
         }
     }
 
+    /// Of values of which only the powers of two are known: by 0 for the value 0, else by one more
+    /// than the power, how many. A percentile is then in the middle between two powers of two.
+    pub fn of_powers(sum: u64, max: u64, powers: &[(u8, u64)]) -> Self {
+        let mut histogram = Self { sum, max, ..Self::default() };
+        for (at, n) in powers {
+            let first =
+                at.checked_sub(1).map_or(0, |power| 1u64.checked_shl(power.into()).unwrap_or(0));
+            histogram.count = histogram.count.saturating_add(*n);
+            histogram.add_to(bucket(first + first / 2), *n);
+        }
+        histogram
+    }
+
     /// How many values.
     pub fn count(&self) -> u64 {
         self.count

@@ -19,6 +19,7 @@ pub mod reason;
 pub mod stretches;
 mod task_state;
 mod threads;
+pub mod transfer;
 pub mod why;
 
 pub use flightrec_format::failure::{Failures, is_restart};

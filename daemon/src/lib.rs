@@ -36,6 +36,7 @@ pub mod relocation;
 pub mod run;
 pub mod seccomp;
 pub mod snapshots;
+pub mod sums;
 pub mod supervisor;
 pub mod symbols;
 pub mod syscalls;

@@ -22,6 +22,7 @@ use crate::quiet::Quiet;
 use crate::recording::Recording;
 use crate::reload::Reload;
 use crate::snapshots::{self, Snapshots};
+use crate::sums::{self, Sums};
 use crate::supervisor::Supervisor;
 use crate::traces::{self, Wrong};
 use crate::{bpffs, clock, cpus, dir, seccomp, triggers};
@@ -195,6 +196,15 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let (drain, mut drain_died) =
         Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
             .context("the drain's thread")?;
+    let meta = recording.meta();
+    let boot = flightrec_store::dir::parse_boot(&meta.boot_id).unwrap_or_default();
+    let place = sums::Place {
+        state_dir: &options.state_dir,
+        group: access.gid,
+        live: (boot, meta.session),
+    };
+    let (sums, mut sums_died) =
+        Sums::start(&config, &place).context("the thread of the sums of minutes")?;
     let (quiet, mut quiet_died) =
         Quiet::start(recording.clone()).context("the thread of the quiet ring")?;
     let (keeper, mut keeper_died) =
@@ -245,6 +255,11 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
                 anyhow::bail!("the thread that writes files panicked; its message is above; \
                                please report it");
             }
+            _ = &mut sums_died => {
+                recording.leave();
+                anyhow::bail!("the thread of the sums of minutes panicked; its message is above; \
+                               please report it");
+            }
             _ = &mut quiet_died => {
                 recording.leave();
                 anyhow::bail!("the quiet ring thread panicked; its message is above; please \
@@ -281,6 +296,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     keeper.finish();
     snapshots.finish();
     quiet.finish();
+    sums.finish();
     // They end with this process at the latest; now, so that nothing is recorded behind the end.
     if let Ok(ended) = server.probes().remove(&ProbeChoice::All)
         && !ended.is_empty()

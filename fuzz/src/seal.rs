@@ -21,6 +21,37 @@ pub fn file(bytes: &mut [u8]) {
     });
 }
 
+/// The checksums of a file of sums: of its header, and of each block that is found by its tag
+/// (FORMAT.md, section 15).
+pub fn sums(bytes: &mut [u8]) {
+    const HEADER: usize = 48;
+    const BLOCK: usize = 96;
+    seal_header(bytes, 8, HEADER);
+    let tagged: Vec<usize> = (0..bytes.len().saturating_sub(8))
+        .filter(|at| bytes.get(*at..at + 8) == Some(b"FLTRECSB"))
+        .collect();
+    for begin in tagged {
+        let end = begin + BLOCK;
+        let length = word(bytes, begin + 68).map_or(0, |length| length as usize);
+        if let Some(data) = end.checked_add(length).and_then(|until| bytes.get(end..until)) {
+            let crc = crc32fast::hash(data).to_le_bytes();
+            if let Some(field) = bytes.get_mut(begin + 72..begin + 76) {
+                field.copy_from_slice(&crc);
+            }
+        }
+        seal_header(bytes, begin, BLOCK);
+    }
+}
+
+/// The checksum at the end of a header.
+fn seal_header(bytes: &mut [u8], begin: usize, length: usize) {
+    let sealed = begin + length - 4;
+    let crc = bytes.get(begin..sealed).map(|content| crc32fast::hash(content).to_le_bytes());
+    if let (Some(crc), Some(field)) = (crc, bytes.get_mut(sealed..sealed + 4)) {
+        field.copy_from_slice(&crc);
+    }
+}
+
 /// Says in the headers of a file's blocks of pages, and in its index, that each has so many.
 pub fn announce(bytes: &mut [u8], pages: u16) {
     let number = pages.to_le_bytes();

@@ -11,6 +11,7 @@ use flightrec_format::encode::{PageWriter, in_kernel};
 use flightrec_format::identity::public_id;
 use flightrec_format::meta::{self, Argument, Lanes, Meta, Syscall};
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
+use flightrec_sums::model::{self, Group, Period};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
 
 type Bytes = Box<[u8; PAGE_SIZE]>;
@@ -212,4 +213,39 @@ pub fn flattened() -> Result<Vec<Vec<u8>>> {
         synthetic::flatten(&synthetic::kdump(&image, Codec::Lzo), 3000),
         synthetic::flatten(&synthetic::elf(&image, 0), 5000),
     ])
+}
+
+/// A file of sums with two blocks.
+pub fn sums() -> Result<Vec<Vec<u8>>> {
+    let periods = periods();
+    let mut file = flightrec_sums::file::Header { number: 1, step: 60, created: 1 << 60 }.encode();
+    for periods in periods.chunks(2) {
+        file.extend(flightrec_sums::file::block([7; 16], SECRET, periods)?);
+    }
+    Ok(vec![file])
+}
+
+/// The data of a block of sums.
+pub fn sums_data() -> Result<Vec<Vec<u8>>> {
+    Ok(vec![flightrec_sums::codec::encode(&periods())])
+}
+
+/// Four minutes of sums of all tables.
+fn periods() -> Vec<Period> {
+    let minute = |at: u64| {
+        let from = 1_000_000 + at * 60_000_000_000;
+        let mut period =
+            Period { from, until: from + 60_000_000_000, flags: at as u32, ..Period::default() };
+        period.lost[1] = at * 1000;
+        for (nr, table) in model::Table::ALL.iter().enumerate() {
+            for unit in ["ssh.service", "cron.service", ""] {
+                let keys: [&[u8]; 3] = [unit.as_bytes(), b"read", if nr == 1 { b"2" } else { b"" }];
+                let cell = period.cell(Group::new(*table, keys));
+                (0..40u64).for_each(|value| cell.add((value * value * value) << at));
+                cell.extra(nr % 5, at);
+            }
+        }
+        period
+    };
+    (0..4).map(minute).collect()
 }

@@ -11,6 +11,8 @@ use flightrec_format::decode::Page;
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::{meta, part, slots};
 use flightrec_store::{FileReader, columns, verify};
+use flightrec_sums::codec;
+use flightrec_sums::file::SumsFile;
 use flightrec_vmcore::Dump;
 
 use flightrec_fuzz::{seal, seeds};
@@ -34,6 +36,8 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "control", seeds: seeds::messages, run: message, seal: None },
     Target { name: "columns", seeds: seeds::columns, run: decode_columns, seal: None },
     Target { name: "file", seeds: seeds::files, run: file, seal: Some(seal_of_file) },
+    Target { name: "sums", seeds: seeds::sums, run: sums, seal: Some(seal_of_sums) },
+    Target { name: "sums-data", seeds: seeds::sums_data, run: sums_data, seal: None },
     Target { name: "elf", seeds: seeds::elf, run: dump, seal: None },
     Target { name: "kdump", seeds: seeds::kdump, run: dump, seal: None },
     Target { name: "flattened", seeds: seeds::flattened, run: dump, seal: None },
@@ -112,6 +116,25 @@ fn file(bytes: &[u8]) -> Result<()> {
     })
 }
 
+fn sums(bytes: &[u8]) -> Result<()> {
+    with_file(bytes, |path| {
+        let file = SumsFile::open(path)?;
+        let blocks = file.blocks().len();
+        assert!(blocks <= bytes.len() / 96, "{blocks} blocks in {} bytes", bytes.len());
+        for block in 0..blocks {
+            let _ = file.periods(block);
+        }
+        Ok(())
+    })
+}
+
+fn sums_data(bytes: &[u8]) -> Result<()> {
+    let periods = codec::decode(bytes)?;
+    // What was understood can be said again.
+    assert_eq!(codec::decode(&codec::encode(&periods)), Ok(periods), "not the same again");
+    Ok(())
+}
+
 fn dump(bytes: &[u8]) -> Result<()> {
     with_file(bytes, |path| {
         let dump = Dump::open(path)?;
@@ -151,6 +174,10 @@ fn seal_chunks(bytes: &mut [u8]) {
             field.copy_from_slice(&crc);
         }
     }
+}
+
+fn seal_of_sums(bytes: &mut [u8]) {
+    seal::sums(bytes);
 }
 
 fn seal_of_file(bytes: &mut [u8]) {

@@ -53,6 +53,7 @@ mod store;
 mod store_faults;
 mod strace;
 mod stress;
+mod sums;
 mod support;
 mod survival;
 mod tables;

@@ -3,6 +3,7 @@
 use flightrec_analysis::groups::Order;
 use flightrec_format::abi::kinds::{BlockComplete, Kind};
 use flightrec_format::decode::Body;
+use flightrec_sums::model::Table;
 
 use super::waits::op_name;
 use super::{Column, Extra, Facts, Key, Needs, Report, Seen, Shape, Sums, Unit};
@@ -63,6 +64,10 @@ pub(super) struct Block;
 impl Report for Block {
     fn shape(&self) -> &'static Shape {
         &SHAPE
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        &[Table::Block]
     }
 
     fn event(&mut self, seen: &Seen<'_>, to: &mut Sums) {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use flightrec_analysis::groups::Order;
+use flightrec_analysis::transfer::{Moves, is_write, moves};
 use flightrec_format::abi::kinds::{IoComplete, Kind};
 use flightrec_format::abi::record::Abi;
-use flightrec_format::abi::value_names::IO_OPS;
 use flightrec_format::decode::Body;
 use flightrec_reader::Session;
+use flightrec_sums::model::Table;
 
 use super::{Column, Extra, Facts, Key, Needs, Report, Seen, Shape, Sums, Unit};
 use crate::names::NUMBERS;
@@ -57,28 +58,6 @@ pub(super) static SHAPE: Shape = Shape {
     ],
 };
 
-/// Whether a call reads or writes, and by which of its arguments it says of what.
-#[derive(Debug, Clone, Copy, Default)]
-struct Moves {
-    reads: Option<u8>,
-    writes: Option<u8>,
-}
-
-/// What a call moves; its result is the bytes.
-fn moves(call: &str) -> Moves {
-    let (reads, writes) = match call {
-        "read" | "pread64" | "readv" | "preadv" | "preadv2" | "recvfrom" | "recvmsg" | "recv"
-        | "mq_timedreceive" | "getdents" | "getdents64" => (Some(0), None),
-        "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" | "sendto" | "sendmsg"
-        | "send" | "vmsplice" => (None, Some(0)),
-        "sendfile" | "sendfile64" => (Some(1), Some(0)),
-        "splice" | "copy_file_range" => (Some(0), Some(2)),
-        "tee" => (Some(0), Some(1)),
-        _ => (None, None),
-    };
-    Moves { reads, writes }
-}
-
 /// Adds up what calls and operations of io_uring moved.
 #[derive(Default)]
 pub(super) struct Bytes {
@@ -107,6 +86,14 @@ impl Report for Bytes {
         &SHAPE
     }
 
+    fn tables(&self) -> &'static [Table] {
+        &[Table::Bytes]
+    }
+
+    fn minute_keys(&self) -> &'static [Key] {
+        &[Key::Unit]
+    }
+
     fn event(&mut self, seen: &Seen<'_>, to: &mut Sums) {
         if !seen.is_wanted {
             return;
@@ -128,18 +115,8 @@ impl Report for Bytes {
             Body::Plain(plain) if plain.kind() == Kind::IoComplete => {
                 let Some(done) = IoComplete::read(plain.bytes()) else { return };
                 let Ok(bytes @ 1..) = u64::try_from(done.result) else { return };
-                let named = IO_OPS.iter().find(|(op, _)| *op == u64::from(done.op));
-                let which = match named.map(|(_, name)| *name) {
-                    Some(
-                        "readv" | "read" | "read_fixed" | "readv_fixed" | "recv" | "recvmsg"
-                        | "read_multishot",
-                    ) => READ,
-                    Some(
-                        "writev" | "write" | "write_fixed" | "writev_fixed" | "send" | "sendmsg"
-                        | "send_zc" | "sendmsg_zc",
-                    ) => WRITTEN,
-                    _ => return,
-                };
+                let Some(is_write) = is_write(done.op) else { return };
+                let which = if is_write { WRITTEN } else { READ };
                 let operation = seen.known.operation;
                 let file = operation.and_then(|of| seen.known.fds.get(of.submit.fd));
                 let who = operation.map_or(seen.facts(), |of| seen.facts_of(of.submitted_by));

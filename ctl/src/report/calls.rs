@@ -2,6 +2,7 @@
 
 use flightrec_analysis::groups::Order;
 use flightrec_format::decode::Body;
+use flightrec_sums::model::Table;
 
 use super::{Column, Extra, Facts, Key, Needs, Report, Seen, Shape, Sums, Unit};
 
@@ -59,6 +60,10 @@ pub(super) struct Calls {
 impl Report for Calls {
     fn shape(&self) -> &'static Shape {
         &SHAPE
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        if self.is_of_failures { &[Table::Errors] } else { &[Table::Calls] }
     }
 
     fn event(&mut self, seen: &Seen<'_>, to: &mut Sums) {

@@ -3,8 +3,9 @@
 use serde_json::{Map, Value as Json, json};
 
 use flightrec_analysis::groups::Sum;
-use flightrec_analysis::histogram::{ERROR, Histogram};
+use flightrec_analysis::histogram::Histogram;
 
+use super::minutes::SumsTold;
 use super::table::{OTHERS, Value, figures, window};
 use super::{Key, Shape, Table, Unit};
 use crate::json::escape::decoded;
@@ -37,7 +38,9 @@ pub fn table(table: &Table, hist: bool) -> serde_json::Result<String> {
         "window_ns": table.length(),
         "complete": table.is_complete,
         "coverage": table.coverage,
-        "percentile_error": ERROR,
+        "source": table.source(),
+        "sums": table.sums.as_ref().map(sums),
+        "percentile_error": table.error(),
         "rows_may_lack": table.ranked.is_cut,
         "limits": table.limits,
         "total": row(&table.ranked.total()),
@@ -66,6 +69,17 @@ fn value_of(key: Key, value: Value<'_>) -> Json {
 /// Bytes as names are written in all JSON of flightctl.
 fn text(word: &[u8]) -> Json {
     Json::String(decoded(word))
+}
+
+/// Sums of minutes that were used.
+pub fn sums(sums: &SumsTold) -> Json {
+    json!({
+        "window": window(&sums.periods),
+        "longest_period_ns": sums.step_ns,
+        "lost_events": sums.lost_events,
+        "periods_not_whole": sums.not_whole,
+        "unsummed_ns": sums.unsummed_ns,
+    })
 }
 
 /// The figures of a row.

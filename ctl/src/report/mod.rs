@@ -15,6 +15,7 @@ pub mod folded;
 mod irq;
 pub mod json;
 mod key;
+pub mod minutes;
 mod net;
 mod origin;
 pub mod pass;
@@ -34,6 +35,7 @@ mod waits;
 use flightrec_analysis::CallId;
 use flightrec_analysis::stretches::{Ran, Stretch};
 use flightrec_format::decode::{Body, Event};
+use flightrec_sums::model::{Cell, Group, Table as SumsTable};
 
 pub use self::facts::Facts;
 pub use self::key::Key;
@@ -114,6 +116,26 @@ pub trait Report {
 
     /// A part of a stretch that the filter wants. They come if [`Needs::stretches`] says so.
     fn stretch(&mut self, _part: &Part<'_>, _to: &mut Sums) {}
+
+    /// The sums of minutes that it can be made of, where the events are gone.
+    fn tables(&self) -> &'static [SumsTable] {
+        &[]
+    }
+
+    /// By what it groups where sums are used and no keys were asked for.
+    fn minute_keys(&self) -> &'static [Key] {
+        self.shape().default
+    }
+
+    /// Sums are used beside events: tells only what sums know as well.
+    fn join_minutes(&mut self) {}
+
+    /// A group of a period of sums, with its keys.
+    fn minute(&mut self, group: &Group, keys: &[(Key, &[u8])], cell: &Cell, to: &mut Sums) {
+        if minutes::table(self.tables(), to.by()) == Some(group.table) {
+            to.of_words(keys).merge(&cell.to_sum());
+        }
+    }
 
     /// No more events come of this recording.
     fn end(&mut self, _to: &mut Sums) {}

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use flightrec_format::merge::Merge;
 use flightrec_reader::Session;
 
+use super::minutes::{Minutes, SumsTold, Wanted};
 use super::stage::{Marked, Stage, To};
 use super::table::{Period, Table};
 use super::{Key, Report, Sums};
@@ -38,6 +39,8 @@ pub struct Scope {
     pub filter: FilterPlan,
     /// Which descriptors have names.
     pub naming: Naming,
+    /// The same of sums of minutes.
+    pub wanted: Wanted,
 }
 
 /// Makes a report; at most `most` of its rows are told apart.
@@ -48,9 +51,29 @@ pub fn make(
     most: usize,
     zone: &TimeZone,
 ) -> Result<Table> {
+    make_with(scope, Minutes::find(scope), report, by, most, zone)
+}
+
+/// The same, with the sums of minutes that there are.
+pub fn make_with(
+    scope: &Scope,
+    minutes: Option<Minutes>,
+    report: &mut dyn Report,
+    by: &[Key],
+    most: usize,
+    zone: &TimeZone,
+) -> Result<Table> {
     let mut pass = Pass::new(scope, report, by, zone);
+    let is_all = match minutes {
+        Some(minutes) => pass.add_minutes(minutes)?,
+        None => false,
+    };
+    if is_all {
+        return pass.finish(most);
+    }
     let everything = scope.naming == Naming::All || scope.filter.wants_files();
     let question = scope.past.question(everything);
+    let has_sums = pass.minutes.is_some();
     let mut take = |chapter: Chapter| {
         pass.take(&chapter)?;
         anyhow::Ok(Go::On)
@@ -60,7 +83,12 @@ pub fn make(
         announce(&source, zone);
         dump.read(&mut source, question, &mut take)?;
     } else {
-        history::read(&scope.past.history, question, &mut take)?;
+        let read = history::read(&scope.past.history, question, &mut take);
+        match read {
+            // What the sums tell is more than nothing.
+            Err(e) if has_sums => pass.told.push(format!("the events can't be read: {e:#}")),
+            read => read?,
+        }
     }
     pass.finish(most)
 }
@@ -82,6 +110,9 @@ pub(super) struct Pass<'a> {
     unknown: Option<FilterError>,
     is_known: bool,
     unknown_ns: Option<u64>,
+    /// Where events are gone.
+    minutes: Option<Minutes>,
+    sums_told: Option<SumsTold>,
 }
 
 /// What is known of one recording so far.
@@ -113,6 +144,8 @@ impl<'a> Pass<'a> {
             unknown: None,
             is_known: false,
             unknown_ns: None,
+            minutes: None,
+            sums_told: None,
         }
     }
 
@@ -132,7 +165,43 @@ impl<'a> Pass<'a> {
             coverage: self.told,
             limits: self.report.limits(),
             unknown_ns: self.unknown_ns,
+            sums: self.sums_told,
         })
+    }
+
+    /// Adds the sums of the part of the window of which the events are gone; whether that is all.
+    fn add_minutes(&mut self, minutes: Minutes) -> Result<bool> {
+        if let Some(why) = minutes.refuses(self.report, &self.by, &self.scope.wanted) {
+            let until = minutes.events_from(self.zone);
+            self.told.push(format!(
+                "until {until} the events are gone, and the sums that are left {why}: the report \
+                 lacks that time"
+            ));
+            self.is_complete = false;
+            return Ok(false);
+        }
+        self.report.join_minutes();
+        let (told, damage) = minutes.add(self.report, &self.scope.wanted, &mut self.sums)?;
+        self.periods.clone_from(&told.periods);
+        self.told.extend(told.lines(self.zone));
+        self.is_complete &= told.not_whole == 0 && damage.is_empty();
+        self.told.extend(damage);
+        self.unknown_ns = Some(told.unknown_ns).filter(|ns| *ns != 0);
+        self.is_known = true;
+        self.sums_told = Some(told);
+        let is_all = minutes.is_all();
+        self.minutes = Some(minutes);
+        Ok(is_all)
+    }
+
+    /// What of a window is behind the sums.
+    fn behind_sums(&self, recording: &Recording, windows: Windows) -> Windows {
+        let Some(minutes) = &self.minutes else { return windows };
+        let from = minutes.seam(&crate::boots::of_meta(&recording.meta));
+        let hull = windows.hull();
+        let at = from.min(hull.until).max(hull.from);
+        let rest = windows.within(Window { from: at, until: u64::MAX });
+        rest.unwrap_or_else(|| Window { from: at, until: at }.into())
     }
 
     /// Adds up a chapter.
@@ -149,11 +218,11 @@ impl<'a> Pass<'a> {
         };
         self.is_known = true;
         let mut wall = recording.wall_clock(clock.wall_offset);
-        let windows = chapter.windows(&wall);
+        let windows = self.behind_sums(recording, chapter.windows(&wall));
         // Of a stretch before the window nothing is told, nor of one behind it.
         let is_beside =
             windows.is_empty() && joins.is_some_and(|joins| joins.behind || joins.before);
-        let shown = chapter.windows_so_far(&wall);
+        let shown = self.behind_sums(recording, chapter.windows_so_far(&wall));
         let everything = self.scope.naming == Naming::All || self.scope.filter.wants_files();
         let lead = if everything { 0 } else { with_leads(shown.hull()).from };
         let from = match joins {

@@ -2,6 +2,7 @@
 
 use flightrec_analysis::State;
 use flightrec_analysis::groups::Order;
+use flightrec_sums::model::Table;
 
 use super::{Column, Extra, Key, Needs, Part, Report, Shape, Sums, Unit};
 
@@ -48,6 +49,14 @@ pub(super) struct RunQueue;
 impl Report for RunQueue {
     fn shape(&self) -> &'static Shape {
         &SHAPE
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        &[Table::RunQueue, Table::Cpus]
+    }
+
+    fn minute_keys(&self) -> &'static [Key] {
+        &[Key::Unit]
     }
 
     fn stretch(&mut self, part: &Part<'_>, to: &mut Sums) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flightrec_analysis::groups::Order;
+use flightrec_sums::model::{Cell, Group, Table as SumsTable};
 
 use super::{Key, Needs, Part, Report, Seen, Shape, Sums, Table, Unit};
 
@@ -52,6 +53,7 @@ impl Several {
                 coverage: whole.coverage.clone(),
                 limits: report.limits(),
                 unknown_ns: whole.unknown_ns,
+                sums: whole.sums.clone(),
             }
         };
         self.parts.into_iter().map(table).collect()
@@ -79,6 +81,20 @@ impl Report for Several {
 
     fn stretch(&mut self, part: &Part<'_>, to: &mut Sums) {
         self.each(to, |report, sums| report.stretch(part, sums));
+    }
+
+    fn tables(&self) -> &'static [SumsTable] {
+        SumsTable::ALL
+    }
+
+    fn join_minutes(&mut self) {
+        self.parts.iter_mut().for_each(|(report, ..)| report.join_minutes());
+    }
+
+    fn minute(&mut self, group: &Group, keys: &[(Key, &[u8])], cell: &Cell, _: &mut Sums) {
+        for (report, _, sums) in &mut self.parts {
+            report.minute(group, keys, cell, sums);
+        }
     }
 
     fn end(&mut self, to: &mut Sums) {

@@ -51,6 +51,26 @@ impl Sums {
         self.by.contains(&key)
     }
 
+    /// By what values are grouped.
+    pub fn by(&self) -> &[Key] {
+        &self.by
+    }
+
+    /// The sum of a group whose keys are these words; those that are not there are not known.
+    pub fn of_words(&mut self, known: &[(Key, &[u8])]) -> &mut Sum {
+        let mut keys: Keys = [0; KEYS];
+        for ((key, slot), words) in self.by.iter().zip(&mut keys).zip(&mut self.words) {
+            let found = known.iter().find(|(of, _)| of == key).map_or(&b""[..], |(_, word)| word);
+            *slot = if key.is_word() {
+                word(words, found)
+            } else {
+                let number = std::str::from_utf8(found).ok().and_then(|text| text.parse().ok());
+                number.unwrap_or(UNKNOWN)
+            };
+        }
+        self.groups.sum(keys)
+    }
+
     /// Appends a device's name.
     pub fn device(&self, device: u32, out: &mut Vec<u8>) {
         self.devices.write(device, out);

@@ -1,9 +1,11 @@
 //! A report that is done.
 
 use flightrec_analysis::groups::{CROWDED, KEYS, Keys, Ranked, Sum, UNKNOWN, Words};
+use flightrec_analysis::histogram::ERROR;
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 
+use super::minutes::SumsTold;
 use super::{Key, Shape, Unit};
 
 /// A stretch of the window.
@@ -61,6 +63,9 @@ pub struct Table {
     /// Time of threads within the window of which it is not known what they did, ns. Of the threads
     /// of which anything was seen.
     pub unknown_ns: Option<u64>,
+    /// Sums of minutes that it is made of, where the events are gone; `None`: it is made of events
+    /// alone.
+    pub sums: Option<SumsTold>,
 }
 
 /// A key's value.
@@ -105,6 +110,20 @@ impl Table {
     /// The name of a partner.
     pub fn partner(&self, id: u64) -> &[u8] {
         self.words.partners.word(id).unwrap_or(OTHERS.as_bytes())
+    }
+
+    /// What it is made of, as JSON has it.
+    pub fn source(&self) -> &'static str {
+        match &self.sums {
+            None => "events",
+            Some(sums) if sums.periods == self.periods => "sums",
+            Some(_) => "sums and events",
+        }
+    }
+
+    /// Largest part of a value by which a percentile is off.
+    pub fn error(&self) -> f64 {
+        if self.sums.is_some() { 0.5 } else { ERROR }
     }
 
     /// How long the window is, ns.

@@ -74,6 +74,7 @@ fn report_of(name: &str, by: &[Key], events: &[Event], filter: FilterSpec) -> Ta
         dump: None,
         filter: FilterPlan::new(filter).unwrap(),
         naming: Naming::Near,
+        wanted: super::minutes::Wanted::default(),
     };
     let mut report = (of(name).unwrap().make)();
     let by = if by.is_empty() { report.shape().default } else { by };

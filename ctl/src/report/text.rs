@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use flightrec_analysis::groups::{Keys, Sum};
-use flightrec_analysis::histogram::{ERROR, Histogram};
+use flightrec_analysis::histogram::Histogram;
 
 use super::table::{OTHERS, Value};
 use super::{Column, Key, Table, Unit};
@@ -94,7 +94,7 @@ pub fn remarks(table: &Table) -> Vec<String> {
     if has_percentiles && !table.ranked.rows.is_empty() {
         lines.push(format!(
             "p50 and p99 are within 1/{:.0} of the value; all else is exact",
-            1.0 / ERROR
+            1.0 / table.error()
         ));
     }
     lines.extend(limits(table));

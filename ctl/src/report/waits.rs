@@ -6,6 +6,7 @@ use flightrec_analysis::reason::{Reason, Wait};
 use flightrec_analysis::{State, Waker};
 use flightrec_format::abi::value_names::BLOCK_OPS;
 use flightrec_format::symbols::Symbols;
+use flightrec_sums::model::{Cell, Group, Table};
 
 use super::{Column, Facts, Key, Needs, Part, Report, Shape, Sums, Unit};
 use crate::text::stack::is_entry;
@@ -96,22 +97,39 @@ pub(super) struct Waits {
     shape: &'static Shape,
     /// Waits for what others, or the time, bring do not count.
     leaves_out_idle: bool,
+    /// Reasons are told without the files that they are about, as sums have them.
+    is_plain: bool,
 }
 
 impl Waits {
     pub(super) fn new(shape: &'static Shape) -> Self {
-        Self { shape, leaves_out_idle: false }
+        Self { shape, leaves_out_idle: false, is_plain: false }
     }
 
     /// Of waits that keep work from being done.
     pub(super) fn of_work() -> Self {
-        Self { shape: &WAITS, leaves_out_idle: true }
+        Self { shape: &WAITS, leaves_out_idle: true, is_plain: false }
     }
 }
 
 impl Report for Waits {
     fn shape(&self) -> &'static Shape {
         self.shape
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        if self.shape.name == WAITS.name { &[Table::Waits] } else { &[] }
+    }
+
+    fn join_minutes(&mut self) {
+        self.is_plain = true;
+    }
+
+    fn minute(&mut self, group: &Group, keys: &[(Key, &[u8])], cell: &Cell, to: &mut Sums) {
+        let is_idle = group.keys.get(2).is_some_and(|word| &**word == b"idle");
+        if group.table == Table::Waits && !(is_idle && self.leaves_out_idle) {
+            to.of_words(keys).merge(&cell.to_sum());
+        }
     }
 
     fn stretch(&mut self, part: &Part<'_>, to: &mut Sums) {
@@ -125,13 +143,13 @@ impl Report for Waits {
             _ => return,
         }
         let symbols = session.symbols();
-        if self.leaves_out_idle && reason(part, to).is_idle() {
+        if self.leaves_out_idle && reason(part, to, self.is_plain).is_idle() {
             return;
         }
         let reason = if waits_for_cpu {
             if state == State::Held { "its CPU was idle" } else { "waits for a CPU" }.to_owned()
         } else if to.is_by(Key::Reason) || to.is_by(Key::Stack) {
-            reason(part, to).to_string()
+            reason(part, to, self.is_plain).to_string()
         } else {
             String::new()
         };
@@ -144,7 +162,7 @@ impl Report for Waits {
 }
 
 /// Why the thread waited.
-fn reason(part: &Part<'_>, to: &Sums) -> Reason {
+fn reason(part: &Part<'_>, to: &Sums, is_plain: bool) -> Reason {
     let Some(session) = to.session() else { return Reason::of(&Wait::default()) };
     let stretch = part.stretch;
     let interval = &stretch.interval;
@@ -160,7 +178,7 @@ fn reason(part: &Part<'_>, to: &Sums) -> Reason {
         state: interval.state,
         call: interval.call.and_then(|call| session.call_name(call.abi, call.nr)),
         command: stretch.told.as_ref().and_then(|told| told.command),
-        object: part.facts.file,
+        object: part.facts.file.filter(|_| !is_plain),
         frames: &frames,
         disk: disk.as_ref().map(|(device, op)| (&**device, *op)),
         waker: interval.waker,

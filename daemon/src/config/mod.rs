@@ -6,6 +6,7 @@
 mod budget;
 mod check;
 mod error;
+mod history;
 mod long;
 mod sampling;
 mod share;
@@ -30,6 +31,7 @@ use crate::traces::Trace;
 
 pub use budget::{Budget, Detach, Step};
 pub use error::ConfigError;
+pub use history::History;
 pub use long::Long;
 pub use sampling::Sampling;
 pub use share::Share;
@@ -67,6 +69,8 @@ pub struct Config {
     pub threads: Threads,
     /// The files that it is drained into.
     pub store: Store,
+    /// Sums of minutes that outlive it.
+    pub history: History,
     /// Windows of it that are kept because something happened.
     pub snapshots: Snapshots,
     /// What makes one be kept.
@@ -362,6 +366,7 @@ impl Config {
             return Err(("threads.slots", message));
         }
         self.store.check()?;
+        self.history.check()?;
         self.snapshots.check()?;
         self.triggers.check()?;
         if self.access.group.is_empty() {

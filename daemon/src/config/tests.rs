@@ -64,7 +64,7 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
         ),
         (
             "[zzzzzzzzz]\n",
-            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, \
+            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, history, \
              interrupts, kernel, locks, record, rings, sampling, snapshots, stacks, store, threads, \
              trace, triggers",
         ),

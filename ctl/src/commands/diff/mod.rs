@@ -18,6 +18,7 @@ use crate::filter::FilterPlan;
 use crate::options::past::{Past, PastArgs};
 use crate::options::store::StoreArgs;
 use crate::options::window::WindowArgs;
+use crate::report::minutes::Wanted;
 use crate::report::pass::Scope;
 
 /// Two windows to compare.
@@ -58,7 +59,7 @@ impl Arguments for DiffArgs {
 
     fn plan(self, recorder: RecorderArgs, now: &Zoned) -> Result<DiffPlan> {
         let DiffArgs { a, b, store, filter, top, format } = self;
-        let FilterPlanned { plan: filter, naming } = planned(filter)?;
+        let FilterPlanned { plan: filter, naming, wanted } = planned(filter)?;
         let files: Vec<PathBuf> = store.file.clone();
         let store_of = |snapshot: Option<String>| StoreArgs {
             store: store.store.clone(),
@@ -68,7 +69,7 @@ impl Arguments for DiffArgs {
         };
         let scope = |store: StoreArgs, window: WindowArgs| -> Result<Scope> {
             let past: Past = PastArgs { window, store }.plan(&recorder, now)?;
-            Ok(Scope { past, dump: None, filter: filter.clone(), naming })
+            Ok(Scope { past, dump: None, filter: filter.clone(), naming, wanted: wanted.clone() })
         };
         let b = match (b, &store.snapshot) {
             (Some(WindowSpec::Earlier(_)), _) => {
@@ -106,6 +107,7 @@ impl Plan for DiffPlan {
 struct FilterPlanned {
     plan: FilterPlan,
     naming: Naming,
+    wanted: Wanted,
 }
 
 fn planned(filter: crate::filter::FilterSpec) -> Result<FilterPlanned> {
@@ -125,7 +127,8 @@ fn planned(filter: crate::filter::FilterSpec) -> Result<FilterPlanned> {
              --comm, --unit, --cgroup, --cpu)"
         );
     }
-    Ok(FilterPlanned { plan: FilterPlan::new(filter)?, naming: Naming::Near })
+    let wanted = Wanted::of(&filter);
+    Ok(FilterPlanned { plan: FilterPlan::new(filter)?, naming: Naming::Near, wanted })
 }
 
 fn window(

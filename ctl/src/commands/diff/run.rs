@@ -4,10 +4,12 @@ use anyhow::{Result, bail};
 use flightrec_analysis::compare::{Change, Side, changes};
 use jiff::tz::TimeZone;
 
+use super::show::About;
 use super::topic::{self, Topic, Words};
 use super::{DiffFormat, DiffPlan, Earlier, show};
 use crate::exit::Exit;
 use crate::output::{Output, is_broken_pipe, note};
+use crate::report::minutes::{Minutes, SumsTold};
 use crate::report::pass::{self, Scope};
 use crate::report::{Period, Several, Table};
 use crate::window::Edge;
@@ -20,6 +22,8 @@ pub(super) struct Summed {
     pub(super) periods: Vec<Period>,
     pub(super) is_complete: bool,
     pub(super) coverage: Vec<String>,
+    source: &'static str,
+    sums: Option<SumsTold>,
     /// In the order of [`topic::ALL`].
     sides: Vec<Side<Words>>,
 }
@@ -32,21 +36,62 @@ pub(super) struct Compared {
     pub(super) changes: Vec<Change<Words>>,
 }
 
+/// The sums of minutes that a window is to be made of.
+struct Source {
+    minutes: Option<Minutes>,
+    /// Groups are by what sums tell.
+    is_by_minutes: bool,
+}
+
 /// Compares, and prints.
 pub(super) fn run(plan: &DiffPlan) -> Result<Exit> {
     let zone = crate::zone::system();
-    let b = sum(&plan.b, &zone, "--b")?;
+    let mut sums = Source { minutes: Minutes::find(&plan.b), is_by_minutes: false };
+    if let Ok(scope) = &plan.a {
+        sums.is_by_minutes = Minutes::find(scope).is_some();
+    }
+    sums.is_by_minutes |= sums.minutes.is_some();
+    let mut b = sum(&plan.b, &zone, "--b", &mut sums)?;
     let a = match &plan.a {
-        Ok(scope) => sum(scope, &zone, "--a")?,
-        Err(earlier) => sum(&before(earlier, &b.periods)?, &zone, "--a")?,
+        Ok(scope) => {
+            sums.minutes = Minutes::find(scope);
+            sum(scope, &zone, "--a", &mut sums)?
+        }
+        Err(earlier) => {
+            let scope = before(earlier, &b.periods)?;
+            sums.minutes = Minutes::find(&scope);
+            if sums.minutes.is_some() && !sums.is_by_minutes {
+                // Both windows are to be grouped by what sums know.
+                sums.is_by_minutes = true;
+                let minutes = sums.minutes.take();
+                b = sum(&plan.b, &zone, "--b", &mut sums)?;
+                sums.minutes = minutes;
+            }
+            sum(&scope, &zone, "--a", &mut sums)?
+        }
     };
-    let (about_a, about_b) =
-        ((a.periods, a.is_complete, a.coverage), (b.periods, b.is_complete, b.coverage));
+    if sums.is_by_minutes {
+        note(
+            "grouped by unit, without commands and files, which sums of minutes do not tell: a \
+             part of a window is made of these",
+        );
+    }
+    let about = |of: &Summed| About {
+        periods: of.periods.clone(),
+        is_complete: of.is_complete,
+        coverage: of.coverage.clone(),
+        source: of.source,
+        sums: of.sums.clone(),
+    };
+    let (about_a, about_b) = (about(&a), about(&b));
     let compared: Vec<Compared> = topic::ALL
         .into_iter()
         .zip(a.sides.into_iter().zip(b.sides))
         .map(|(topic, (a, b))| {
             let changes = changes(&a, &b, topic.weight);
+            let by = if sums.is_by_minutes { topic.by_minutes } else { topic.by };
+            let mut topic = topic;
+            topic.by = by;
             Compared { topic, a, b, changes }
         })
         .collect();
@@ -59,8 +104,8 @@ pub(super) fn run(plan: &DiffPlan) -> Result<Exit> {
         _ => {}
     }
     if plan.format == DiffFormat::Text {
-        about_a.2.iter().for_each(|line| note(&format!("a: {line}")));
-        about_b.2.iter().for_each(|line| note(&format!("b: {line}")));
+        about_a.coverage.iter().for_each(|line| note(&format!("a: {line}")));
+        about_b.coverage.iter().for_each(|line| note(&format!("b: {line}")));
     }
     if compared.iter().all(|of| of.changes.is_empty()) {
         note("no significant change");
@@ -82,18 +127,24 @@ fn before(earlier: &Earlier, periods: &[Period]) -> Result<Scope> {
 }
 
 /// Adds a window up, in one pass for all topics.
-fn sum(scope: &Scope, zone: &TimeZone, option: &str) -> Result<Summed> {
+fn sum(scope: &Scope, zone: &TimeZone, option: &str, from: &mut Source) -> Result<Summed> {
     let reports = topic::ALL.iter().map(|topic| match topic.report() {
+        Some(mut report) if from.is_by_minutes => {
+            report.join_minutes();
+            Ok((report, topic.by_minutes.to_vec()))
+        }
         Some(report) => Ok((report, topic.by.to_vec())),
         None => bail!("there is no report for {}", topic.name),
     });
     let mut several = Several::new(reports.collect::<Result<Vec<_>>>()?);
-    let whole = pass::make(scope, &mut several, &[], 0, zone)?;
+    let minutes = from.minutes.take();
+    let whole = pass::make_with(scope, minutes, &mut several, &[], 0, zone)?;
     if whole.periods.is_empty() {
         bail!("{option}: nothing is recorded of that window: `flightctl ls` lists what is there");
     }
     let tables = several.tables(&whole, GROUPS);
     let sides = topic::ALL.iter().zip(&tables).map(|(topic, table)| topic.side(table)).collect();
-    let Table { periods, is_complete, coverage, .. } = whole;
-    Ok(Summed { periods, is_complete, coverage, sides })
+    let source = whole.source();
+    let Table { periods, is_complete, coverage, sums, .. } = whole;
+    Ok(Summed { periods, is_complete, coverage, source, sums, sides })
 }

@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json};
 use super::run::Compared;
 use super::topic::{Topic, Words};
 use crate::human::bytes;
+use crate::report::json::sums;
+use crate::report::minutes::SumsTold;
 use crate::report::{Period, Unit, window};
 use crate::schema::document;
 use crate::text::number::duration;
@@ -95,7 +97,14 @@ fn rate(rate: f64) -> String {
 }
 
 /// A window: where, whether it is complete, what is missing.
-type About = (Vec<Period>, bool, Vec<String>);
+pub(super) struct About {
+    pub(super) periods: Vec<Period>,
+    pub(super) is_complete: bool,
+    pub(super) coverage: Vec<String>,
+    /// What it is made of: events, sums of minutes, or both.
+    pub(super) source: &'static str,
+    pub(super) sums: Option<SumsTold>,
+}
 
 /// One JSON object: `docs/flightctl-diff.schema.json` describes it.
 pub(super) fn json(
@@ -142,8 +151,14 @@ pub(super) fn json(
     }))
 }
 
-fn about((periods, is_complete, coverage): &About) -> Value {
-    json!({ "window": window(periods), "complete": is_complete, "coverage": coverage })
+fn about(of: &About) -> Value {
+    json!({
+        "window": window(&of.periods),
+        "complete": of.is_complete,
+        "coverage": of.coverage,
+        "source": of.source,
+        "sums": of.sums.as_ref().map(sums),
+    })
 }
 
 fn side(topic: &Topic, side: &Side<Words>) -> Value {
@@ -190,7 +205,13 @@ mod tests {
 
     #[test]
     fn the_json_is_as_its_schema_says() {
-        let about = (vec![Period { mono: (0, 10 * S), wall: (0, 10) }], true, vec!["all".into()]);
+        let about = About {
+            periods: vec![Period { mono: (0, 10 * S), wall: (0, 10) }],
+            is_complete: true,
+            coverage: vec!["all".into()],
+            source: "sums",
+            sums: Some(SumsTold::default()),
+        };
         let json = json(&about, &about, &compared(), 100).unwrap();
         let document: Value = serde_json::from_str(&json).unwrap();
         let schema = include_str!("../../../../docs/flightctl-diff.schema.json");

@@ -17,6 +17,8 @@ pub(super) struct Topic {
     report: &'static str,
     /// By what.
     pub(super) by: &'static [Key],
+    /// By what where one of the windows is made of sums of minutes.
+    pub(super) by_minutes: &'static [Key],
     /// By what it is weighed.
     pub(super) weight: Weight,
     /// Whether only failures count.
@@ -29,6 +31,7 @@ pub(super) const ALL: [Topic; 6] = [
         name: "calls",
         report: "calls",
         by: &[Key::Unit, Key::Comm, Key::Syscall],
+        by_minutes: &[Key::Unit, Key::Syscall],
         weight: Weight::Total,
         is_of_errors: false,
     },
@@ -36,6 +39,7 @@ pub(super) const ALL: [Topic; 6] = [
         name: "errors",
         report: "calls",
         by: &[Key::Comm, Key::Syscall, Key::Errno],
+        by_minutes: &[Key::Unit, Key::Syscall, Key::Errno],
         weight: Weight::Count,
         is_of_errors: true,
     },
@@ -43,6 +47,7 @@ pub(super) const ALL: [Topic; 6] = [
         name: "waits",
         report: "waits",
         by: &[Key::Unit, Key::Comm, Key::Reason],
+        by_minutes: &[Key::Unit, Key::Reason],
         weight: Weight::Total,
         is_of_errors: false,
     },
@@ -50,6 +55,7 @@ pub(super) const ALL: [Topic; 6] = [
         name: "run_queue",
         report: "runq",
         by: &[Key::Unit, Key::Comm],
+        by_minutes: &[Key::Unit],
         weight: Weight::Total,
         is_of_errors: false,
     },
@@ -57,6 +63,7 @@ pub(super) const ALL: [Topic; 6] = [
         name: "devices",
         report: "block",
         by: &[Key::Device, Key::Op],
+        by_minutes: &[Key::Device, Key::Op],
         weight: Weight::Total,
         is_of_errors: false,
     },
@@ -64,6 +71,7 @@ pub(super) const ALL: [Topic; 6] = [
         name: "files",
         report: "bytes",
         by: &[Key::Comm, Key::File, Key::Op],
+        by_minutes: &[Key::Unit, Key::Op],
         weight: Weight::Total,
         is_of_errors: false,
     },
@@ -142,12 +150,21 @@ fn plus(a: Figures, b: Figures) -> Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::minutes;
 
     #[test]
     fn every_topic_has_its_report() {
         for topic in ALL {
             let report = topic.report().unwrap_or_else(|| panic!("{}", topic.name));
-            assert!(topic.by.iter().all(|key| report.shape().keys.contains(key)), "{}", topic.name);
+            for by in [topic.by, topic.by_minutes] {
+                let has = |key| report.shape().keys.contains(key);
+                assert!(by.iter().all(has), "{}", topic.name);
+            }
+            assert!(
+                minutes::table(report.tables(), topic.by_minutes).is_some(),
+                "{}: sums can't answer",
+                topic.name
+            );
         }
         assert!(is_passing("TCP:[1.2.3.4:5->6.7.8.9:10]") && !is_passing("/srv/[a]"));
     }

@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::fds::Naming;
 use crate::filter::FilterPlan;
 use crate::options::recorder::RecorderArgs;
+use crate::report::minutes::Wanted;
 use crate::report::pass::Scope;
 use crate::report::{self, Key, ReportKind, Shape};
 use crate::suggest::{hint, nearest};
@@ -42,6 +43,8 @@ pub struct SumPlan {
     pub scope: Scope,
     /// By what it is grouped.
     pub by: Vec<Key>,
+    /// No keys were asked for.
+    pub is_by_default: bool,
     /// Most rows.
     pub top: usize,
     /// With histograms.
@@ -96,6 +99,7 @@ impl SumPlan {
                 names.collect::<Vec<_>>().join(", ")
             });
         }
+        let is_by_default = by.is_empty();
         let mut by = keys(shape, &by)?;
         if is_folded && !by.contains(&Key::Stack) {
             by = vec![Key::Comm, Key::Stack];
@@ -105,13 +109,14 @@ impl SumPlan {
         }
         let usual = if filter.path.is_empty() { Naming::Near } else { Naming::All };
         let naming = fds.map_or(usual, Naming::from);
+        let wanted = Wanted::of(&filter);
         let plan = FilterPlan::new(filter)?;
         let store = past.store.store.clone();
         let dump = vmcore.map(|file| recorder.kernel_dump(file, session, store));
-        let scope = Scope { past: past.plan(recorder, now)?, dump, filter: plan, naming };
+        let scope = Scope { past: past.plan(recorder, now)?, dump, filter: plan, naming, wanted };
         // A flame graph without most of its stacks is wrong.
         let top = top.unwrap_or(if is_folded { usize::MAX } else { TOP });
-        Ok(Self { kind, scope, by, top, hist, format })
+        Ok(Self { kind, scope, by, is_by_default, top, hist, format })
     }
 }
 

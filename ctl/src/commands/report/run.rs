@@ -6,13 +6,20 @@ use super::args::ReportFormat;
 use super::plan::SumPlan;
 use crate::exit::Exit;
 use crate::output::{Output, is_broken_pipe, note};
+use crate::report::minutes::{self, Minutes};
 use crate::report::{csv, folded, json, pass, text};
 
 /// Makes it.
 pub(super) fn run(plan: &SumPlan) -> Result<Exit> {
     let zone = crate::zone::system();
     let mut report = (plan.kind.make)();
-    let table = pass::make(&plan.scope, &mut *report, &plan.by, plan.top, &zone)?;
+    let minutes = Minutes::find(&plan.scope);
+    // Where events are gone, commands and processes are not known any longer.
+    let is_by_minutes = plan.is_by_default
+        && minutes.is_some()
+        && minutes::table(report.tables(), &plan.by).is_none();
+    let by = if is_by_minutes { report.minute_keys() } else { &*plan.by };
+    let table = pass::make_with(&plan.scope, minutes, &mut *report, by, plan.top, &zone)?;
     let out = match plan.format {
         ReportFormat::Text => text::table(&table, plan.hist).into_bytes(),
         ReportFormat::Json => json::table(&table, plan.hist)?.into_bytes(),

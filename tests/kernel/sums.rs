@@ -1,0 +1,171 @@
+//! Sums of minutes, held against the reports of the events that they are made of.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use flightrec_store::Store;
+use flightrec_sums::keeper::Limits;
+use flightrec_sums::worker::{Turn, Worker};
+use flightrec_tests::{Recorder, wait_until};
+use serde_json::Value;
+
+use crate::store::{BUSY, Load};
+use crate::support::start;
+
+const SCHEMA: &str = include_str!("../../docs/flightctl-report.schema.json");
+const DIFF: &str = include_str!("../../docs/flightctl-diff.schema.json");
+
+/// JSON as its schema says, and what was said beside it.
+fn asked(recorder: &Recorder, args: &[&str], schema: &str) -> (Value, String) {
+    let output = recorder.flightctl_command().args(args).output().expect("flightctl");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{args:?}: {output:?}");
+    let object: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let schema: Value = serde_json::from_str(schema).expect("a schema");
+    let schema = jsonschema::validator_for(&schema).expect("a schema");
+    let wrong: Vec<String> = schema.iter_errors(&object).map(|e| e.to_string()).collect();
+    assert!(wrong.is_empty(), "{args:?}: {wrong:#?}");
+    (object, said)
+}
+
+fn report(recorder: &Recorder, dir: &Path, args: &[&str]) -> Value {
+    let place = ["--store", dir.to_str().expect("UTF-8"), "--all", "--format", "json"];
+    let most = ["--top", "100000"];
+    asked(recorder, &[&["report"], args, &place, &most].concat(), SCHEMA).0
+}
+
+/// Rows by the values of their keys.
+fn rows(report: &Value) -> BTreeMap<String, Value> {
+    let by = report["by"].as_array().expect("keys");
+    let of = |row: &Value| {
+        let keys = by.iter().map(|key| row[key.as_str().expect("a key")].to_string());
+        (keys.collect::<Vec<_>>().join(" "), row.clone())
+    };
+    report["rows"].as_array().expect("rows").iter().map(of).collect()
+}
+
+/// The figures of a row that are exact.
+fn exact(row: &Value) -> BTreeMap<String, u64> {
+    let numbers = row.as_object().expect("a row").iter();
+    numbers
+        .filter(|(name, _)| !name.starts_with("p50") && !name.starts_with("p99"))
+        .filter_map(|(name, value)| Some((name.clone(), value.as_u64()?)))
+        .collect()
+}
+
+/// The bucket of a value: the power of two below it.
+fn power(value: &Value) -> Option<u32> {
+    value.as_u64().map(|value| value.checked_ilog2().map_or(0, |power| power + 1))
+}
+
+/// All of a recording is added up twice: by `flightctl report` from its events, and from the sums
+/// that were made of its files, when the events are gone.
+#[test]
+fn sums_are_those_of_the_events() {
+    let mut recorder = start(&format!("{BUSY}[history]\nenabled = false\n"));
+    let load = Load::mixed();
+    let file = recorder.sandbox().state_dir().join("written");
+    for _ in 0..4 {
+        let of = format!("of={}", file.display());
+        let copy = ["if=/dev/zero", &of, "bs=64k", "count=40", "conv=fsync"];
+        assert!(Command::new("dd").args(copy).output().expect("dd").status.success());
+        thread::sleep(Duration::from_secs(1));
+    }
+    drop(load);
+    recorder.terminate().expect("its end");
+    let dir = recorder.sandbox().state_dir();
+    let limits = Limits { max_size: 50_000_000, keep: None };
+    let mut worker = Worker::open(&dir, limits, None).expect("the directory");
+    while worker.turn(None).expect("a turn") == Turn::More {}
+    worker.flush().expect("written");
+    assert!(worker.events() > 10_000, "{} events", worker.events());
+    let bare = tempfile::tempdir().expect("a directory");
+    fs::create_dir(bare.path().join("sums")).expect("a directory");
+    for sums in fs::read_dir(dir.join("sums")).expect("sums") {
+        let path = sums.expect("a file").path();
+        let to = bare.path().join("sums").join(path.file_name().expect("a name"));
+        fs::copy(&path, to).expect("a copy");
+    }
+    for (name, by) in
+        [("calls", "unit,syscall"), ("block", "device,op,unit"), ("bytes", "unit,syscall,op")]
+    {
+        let events = report(&recorder, &dir, &[name, "--by", by]);
+        let sums = report(&recorder, bare.path(), &[name, "--by", by]);
+        assert_eq!((&events["source"], &events["sums"]), (&"events".into(), &Value::Null));
+        assert_eq!(sums["source"], "sums", "{sums:#}");
+        assert_eq!(sums["sums"]["lost_events"], 0, "the load is small");
+        let (of_events, of_sums) = (rows(&events), rows(&sums));
+        assert!(!of_events.is_empty(), "{name}");
+        assert_eq!(
+            of_sums.keys().collect::<Vec<_>>(),
+            of_events.keys().collect::<Vec<_>>(),
+            "{name}"
+        );
+        for (key, row) in &of_events {
+            let sum = &of_sums[key];
+            assert_eq!(exact(sum), exact(row), "{name}: {key}");
+            let p99 = row.as_object().expect("a row").keys().find(|key| key.starts_with("p99"));
+            let p99 = p99.expect("a p99");
+            assert_eq!(power(&sum[p99]), power(&row[p99]), "{name}: {key}: {row} {sum}");
+        }
+        assert_eq!(exact(&sums["total"]), exact(&events["total"]), "{name}");
+    }
+    // Times of threads: all that is known of the recording but for its very beginning and end,
+    // where a thread's state is told by the first event after the window's edge.
+    for (name, figure) in [("runq", "running_ns"), ("waits", "total_duration_ns")] {
+        let of = |dir: &Path| {
+            let total = report(&recorder, dir, &[name, "--by", "unit"])["total"][figure].as_u64();
+            total.expect("a time") as f64
+        };
+        let (events, sums) = (of(&dir), of(bare.path()));
+        assert!((sums - events).abs() < events * 0.02, "{name}: {sums} for {events}");
+    }
+}
+
+/// A recorder that runs: where a file is deleted, the report goes on with sums, and says so.
+#[test]
+fn where_events_are_gone_sums_answer_and_say_so() {
+    let mut recorder = start(&format!("{BUSY}[history]\nmax_cpu_percent = 100\n"));
+    let load = Load::mixed();
+    thread::sleep(Duration::from_secs(4));
+    drop(load);
+    // Sums of what has ended are made by the next one at once.
+    recorder.terminate().expect("its end");
+    recorder.restart();
+    let sums = recorder.sandbox().state_dir().join("sums");
+    let has_sums = || fs::read_dir(&sums).is_ok_and(|mut files| files.next().is_some());
+    assert!(wait_until(Duration::from_secs(60), has_sums), "{}", recorder.log());
+    let store = Store::open(recorder.sandbox().state_dir()).expect("files");
+    let first = store.all().first().expect("a file");
+    let session = flightrec_store::read_header(&first.path).expect("a header").session;
+    for file in store.all() {
+        if flightrec_store::read_header(&file.path).is_ok_and(|of| of.session == session) {
+            fs::remove_file(&file.path).expect("removed");
+        }
+    }
+    let of = |args: &[&str], schema: &str| {
+        asked(&recorder, &[args, &["--format", "json"]].concat(), schema)
+    };
+    let (calls, _) = of(&["report", "calls", "--all"], SCHEMA);
+    assert_eq!(calls["source"], "sums and events", "{calls:#}");
+    assert!(calls["coverage"].to_string().contains("from sums of minutes"), "{calls:#}");
+    assert!(rows(&calls).values().any(|row| row["syscall"] == "openat"), "{calls:#}");
+    // A report that sums know nothing of says what it lacks.
+    let (signals, _) = of(&["report", "signals", "--all"], SCHEMA);
+    assert_eq!((&signals["source"], &signals["complete"]), (&"events".into(), &false.into()));
+    assert!(signals["coverage"].to_string().contains("nothing for report signals"));
+    let (by_comm, _) = of(&["report", "calls", "--all", "--by", "comm"], SCHEMA);
+    assert!(by_comm["coverage"].to_string().contains("are by unit, syscall only"), "{by_comm:#}");
+    let (diff, said) = of(&["diff", "--a=-2h..-1s", "--b=-1s.."], DIFF);
+    assert_eq!(diff["a"]["source"], "sums and events", "{diff:#}");
+    assert_eq!(diff["b"]["source"], "events");
+    assert!(said.contains("grouped by unit"), "{said}");
+    let text = recorder.flightctl(&["report", "runq", "--all"]);
+    let said = String::from_utf8_lossy(&text.stderr);
+    assert!(said.contains("from sums of minutes: the events are gone"), "{said}");
+    assert!(String::from_utf8_lossy(&text.stdout).contains("UNIT"), "{text:?}");
+}
