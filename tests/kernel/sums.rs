@@ -138,7 +138,7 @@ fn where_events_are_gone_sums_answer_and_say_so() {
     recorder.restart();
     let sums = recorder.sandbox().state_dir().join("sums");
     let has_sums = || fs::read_dir(&sums).is_ok_and(|mut files| files.next().is_some());
-    assert!(wait_until(Duration::from_secs(60), has_sums), "{}", recorder.log());
+    assert!(wait_until(Duration::from_mins(1), has_sums), "{}", recorder.log());
     let store = Store::open(recorder.sandbox().state_dir()).expect("files");
     let first = store.all().first().expect("a file");
     let session = flightrec_store::read_header(&first.path).expect("a header").session;

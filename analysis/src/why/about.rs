@@ -94,9 +94,10 @@ impl<N: Names> Chain<'_, N> {
             None if is_fault(&with_stack.functions) => {
                 let of_file = ["filemap_fault", "filemap_map_pages"];
                 let is_of = |name: &String| of_file.contains(&name.as_str());
-                match with_stack.functions.iter().any(is_of) {
-                    true => " in page faults of a mapped file".to_owned(),
-                    false => " in page faults".to_owned(),
+                if with_stack.functions.iter().any(is_of) {
+                    " in page faults of a mapped file".to_owned()
+                } else {
+                    " in page faults".to_owned()
                 }
             }
             None => {

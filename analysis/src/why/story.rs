@@ -181,7 +181,7 @@ impl Story {
             }
             Body::TaskExit(exit) => {
                 // As wait(2) has it: the low bits are the signal.
-                let signal = exit.code as u32 & 0x7f;
+                let signal = exit.code & 0x7f;
                 if signal != 0 && self.tracks.has_fact() {
                     self.facts.deaths.insert(event.tid, (event.time, signal));
                 }

@@ -242,8 +242,8 @@ fn damage_is_told_though_its_events_are_not_needed() {
     assert_eq!(whole.status.code(), Some(0), "{}", stderr(&whole));
     let file = files(dir.path()).remove(0);
     let blocks = flightrec_store::FileReader::open(&file).unwrap().blocks().to_vec();
-    let of_calls = blocks.iter().filter(|block| block.header.lane == Some(Lane::Syscall));
-    let middle = of_calls.filter(|block| block.header.first > NOW - 6 * SECOND).next().unwrap();
+    let mut of_calls = blocks.iter().filter(|block| block.header.lane == Some(Lane::Syscall));
+    let middle = of_calls.find(|block| block.header.first > NOW - 6 * SECOND).unwrap();
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[middle.data() as usize + 50] ^= 1;
     std::fs::write(&file, bytes).unwrap();
