@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use flightrec_tests::Recorder;
+use flightrec_tests::{Recorder, c_program};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -22,7 +22,7 @@ struct Saved {
 const WORK: &str = "
 end=$(($(date +%s) + 2))
 while [ $(date +%s) -lt $end ]; do
-    ls -lR /usr/share/doc/lib* >/dev/null 2>&1
+    ls -lR /usr/share/doc/libc* >/dev/null 2>&1
     dd if=/dev/zero of=$1/file bs=4k count=50 conv=fsync 2>/dev/null
     echo x | cat | cat >/dev/null
     sleep 0.02 & kill -TERM $! ; wait
@@ -30,6 +30,11 @@ done";
 
 impl Saved {
     fn new() -> Self {
+        Self::beside(|| {})
+    }
+
+    /// With something else before its end.
+    fn beside(more: impl FnOnce()) -> Self {
         let recorder = start("");
         let dir = TempDir::new().expect("directory");
         let work = Command::new("sh")
@@ -39,6 +44,7 @@ impl Saved {
             .status()
             .expect("sh");
         assert!(work.success());
+        more();
         let mark = recorder.flightctl(&["mark", "end of \u{1b}[2J work"]);
         assert!(mark.status.success(), "{mark:?}");
         let saved = Self { recorder, dir };
@@ -203,7 +209,11 @@ fn perfetto_has_the_same_events() {
 /// A switch or a wakeup takes at most 8 bytes, a call with arguments at most 25.
 #[test]
 fn perfettos_traces_are_small() {
-    let saved = Saved::new();
+    // So many that names of threads and the like, which are there once, do not count.
+    let saved = Saved::beside(|| {
+        let status = Command::new(c_program("pingpong", &[])).args(["5000", "4"]).status();
+        assert!(status.expect("pingpong").success());
+    });
     let events = saved.events();
     let of = |kinds: &str| {
         let n = events.iter().filter(|e| kinds.split(',').any(|kind| e["event"] == kind)).count();

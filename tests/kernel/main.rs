@@ -57,6 +57,7 @@ mod sums;
 mod support;
 mod survival;
 mod tables;
+mod taken_away;
 mod taken_over;
 mod top;
 mod tracepoints;

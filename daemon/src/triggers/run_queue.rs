@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn where_switches_were_not_seen_nobody_is_said_to_wait() {
+    fn where_switches_were_not_seen_only_who_is_seen_is_said_to_wait() {
         // 9 makes room for 7, which is not seen any more; then 9 is there again.
         let hidden = [waking(10, 1, 5), switch(20, 9, 0, 7, 120), switch(400, 9, 1, 5, 120)];
         assert_eq!(run(&hidden), []);
@@ -174,11 +174,13 @@ mod tests {
             elsewhere,
             switch(400, 0, 0, 5, 120),
         ];
-        assert_eq!(run(&other), [Delay { tid: 5, time: 400, ns: 390, cpu: 3 }]);
+        // 9's own switches are seen: had it run before, the one away from it would have been.
+        let of_9 = Delay { tid: 9, time: 300, ns: 280, cpu: 1 };
+        assert_eq!(run(&other), [of_9, Delay { tid: 5, time: 400, ns: 390, cpu: 3 }]);
         // It was moved there.
         let body = Body::Migrate { thread: 5, prio: 120, from: 3, to: 1 };
         let moved =
             [&[waking(10, 1, 5), Event { time: 11, cpu: 0, tid: 1, body }], &other[1..]].concat();
-        assert_eq!(run(&moved), []);
+        assert_eq!(run(&moved), [of_9]);
     }
 }
