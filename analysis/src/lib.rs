@@ -15,6 +15,7 @@ pub mod compare;
 pub mod groups;
 pub mod histogram;
 mod interval;
+mod priority;
 pub mod reason;
 pub mod stretches;
 mod task_state;
@@ -25,5 +26,6 @@ pub mod why;
 pub use flightrec_format::failure::{Failures, is_restart};
 
 pub use interval::{CallId, Interval, State, Waker};
+pub use priority::gives_way;
 pub use task_state::TaskState;
 pub use threads::{Observer, Threads};

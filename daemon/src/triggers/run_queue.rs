@@ -6,13 +6,8 @@
 //! not as a switch was not seen, is `flightrec_analysis`'s matter. A thread that gave way to idle
 //! (its control group's quota is used up) does not wait for a CPU.
 
-use flightrec_analysis::{Interval, Observer, State, Threads};
+use flightrec_analysis::{Interval, Observer, State, Threads, gives_way};
 use flightrec_format::decode::{Body, Event};
-
-/// The priority of nice 0 (`DEFAULT_PRIO`, include/linux/sched/prio.h); greater numbers give way.
-/// Of deadlines 255.
-const NICE_0: u8 = 120;
-const DEADLINE: u8 = 255;
 
 /// A long wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +64,7 @@ impl RunQueue {
         self.threads.take(event, &mut self.long);
         let wait = self.long.found.take()?;
         let Body::Switch { next_prio, .. } = event.body else { return None };
-        let counts = self.nice || next_prio <= NICE_0 || next_prio == DEADLINE;
+        let counts = self.nice || !gives_way(next_prio);
         counts.then_some(Delay { tid: wait.tid, time: event.time, ns: wait.ns(), cpu: event.cpu })
     }
 }

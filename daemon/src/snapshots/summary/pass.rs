@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use flightrec_analysis::{CallId, Failures, Interval, Observer, State, Threads, Waker};
+use flightrec_analysis::{CallId, Failures, Interval, Observer, State, Threads, Waker, gives_way};
 use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
@@ -45,6 +45,8 @@ struct Waits<'a> {
     stacks: HashMap<(u32, u64), Box<[u32]>>,
     /// Threads that have ended.
     over: HashMap<u32, Account>,
+    /// Threads of a positive nice value, when they came to a CPU last; at most [`FOLLOWED_MOST`].
+    nice: HashSet<u32>,
 }
 
 /// What has been seen so far.
@@ -111,10 +113,19 @@ impl Observer for Waits<'_> {
 }
 
 impl Waits<'_> {
+    /// A thread comes to a CPU with this priority.
+    fn learn(&mut self, tid: u32, prio: u8) {
+        if !gives_way(prio) {
+            self.nice.remove(&tid);
+        } else if self.nice.len() < FOLLOWED_MOST {
+            self.nice.insert(tid);
+        }
+    }
+
     /// Leaves the worst waits.
     fn cut(&mut self) {
-        let about = self.about;
-        self.longest.sort_by_key(|wait| (rank(about, wait), Reverse(wait.ns())));
+        let (about, nice) = (self.about, &self.nice);
+        self.longest.sort_by_key(|wait| (rank(about, nice, wait), Reverse(wait.ns())));
         let mut of: HashMap<u32, usize> = HashMap::new();
         self.longest.retain(|wait| {
             let told = of.entry(wait.tid).or_default();
@@ -166,6 +177,7 @@ impl<'a> Pass<'a> {
                 longest: Vec::new(),
                 stacks: HashMap::new(),
                 over: HashMap::new(),
+                nice: HashSet::new(),
             },
             errors: Failures::new(meta),
             failures: HashMap::new(),
@@ -179,7 +191,10 @@ impl<'a> Pass<'a> {
             return;
         }
         match &event.body {
-            Body::Switch { .. } => drop(self.came.insert(event.cpu, event.time)),
+            Body::Switch { next, next_prio, .. } => {
+                self.came.insert(event.cpu, event.time);
+                self.waits.learn(*next, *next_prio);
+            }
             // Behind the switch to its thread.
             Body::Stack(stack) if stack.status == Status::Taken => {
                 let came = self.came.get(&event.cpu);
@@ -334,12 +349,13 @@ fn hogs(accounts: &HashMap<u32, Account>) -> Vec<(u64, u32)> {
 }
 
 /// What is told first: waits of those that the cause names; then for a CPU, or such as nothing can
-/// interrupt; then sleep, which is most often nothing but that.
-fn rank(about: &About, wait: &Interval) -> u8 {
+/// interrupt; then sleep, which is most often nothing but that, and waits for a CPU of threads that
+/// asked to wait, by a nice value.
+fn rank(about: &About, nice: &HashSet<u32>, wait: &Interval) -> u8 {
+    let is_queued = matches!(wait.state, State::Runnable | State::Held);
     if about.threads.contains(&wait.tid) {
         0
-    } else if matches!(wait.state, State::Runnable | State::Held) || wait.state.is_uninterruptible()
-    {
+    } else if is_queued && !nice.contains(&wait.tid) || wait.state.is_uninterruptible() {
         1
     } else {
         2

@@ -100,6 +100,26 @@ fn a_wait_says_in_which_call_and_who_ended_it() {
     assert_eq!((failure.call.as_str(), failure.error.as_str(), failure.count), ("fsync", "EIO", 1));
 }
 
+/// It asked to wait.
+#[test]
+fn a_nice_threads_wait_for_a_cpu_comes_behind_others() {
+    let mut nice = switch(900, 0, 1, 1, 9);
+    let Body::Switch { next_prio, .. } = &mut nice.body else { panic!("a switch") };
+    *next_prio = 139;
+    let events = [
+        waking(10, 0, 1, 9),
+        waking(800, 0, 1, 5),
+        switch(850, 0, 0, 1, 5),
+        switch(860, 0, 5, 1, 1),
+        nice,
+    ];
+    let summary = pass(&About::default(), &events);
+    let waits: Vec<(u32, WaitKind)> =
+        summary.waits.iter().map(|wait| (wait.thread.tid, wait.kind)).collect();
+    assert_eq!(waits[0], (5, WaitKind::Queued), "{summary:#?}");
+    assert!(waits.contains(&(9, WaitKind::Queued)), "{summary:#?}");
+}
+
 /// A stack behind a switch at which its thread came back from a wait of so many ms.
 fn stack(ms: u64, cpu: u16, tid: u32, slept: u64, frames: &[u32]) -> Event {
     let (status, frames) = (Status::Taken, frames.into());
