@@ -103,14 +103,14 @@ fn a_wait_says_in_which_call_and_who_ended_it() {
 /// It asked to wait.
 #[test]
 fn a_nice_threads_wait_for_a_cpu_comes_behind_others() {
-    let mut nice = switch(900, 0, 1, 1, 9);
+    let mut nice = switch(860, 0, 5, 1, 9);
     let Body::Switch { next_prio, .. } = &mut nice.body else { panic!("a switch") };
     *next_prio = 139;
     let events = [
-        waking(10, 0, 1, 9),
-        waking(800, 0, 1, 5),
-        switch(850, 0, 0, 1, 5),
-        switch(860, 0, 5, 1, 1),
+        switch(5, 0, 9, 1, 7),
+        waking(10, 1, 6, 9),
+        waking(800, 1, 6, 5),
+        switch(850, 0, 7, 1, 5),
         nice,
     ];
     let summary = pass(&About::default(), &events);
