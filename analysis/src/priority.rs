@@ -1,6 +1,7 @@
 //! A thread's priority, as events of scheduling have it.
 
-/// That of nice 0 (`DEFAULT_PRIO`, include/linux/sched/prio.h, Linux 6.1); greater numbers give way.
+/// That of nice 0 (`DEFAULT_PRIO`, include/linux/sched/prio.h, Linux 6.1); greater numbers give
+/// way.
 const NICE_0: u8 = 120;
 /// Of threads with a deadline.
 const DEADLINE: u8 = 255;

@@ -30,6 +30,7 @@ pub mod limits;
 mod lock;
 pub mod reader;
 pub mod retention;
+mod slice;
 pub mod snapshot;
 pub mod snapshots;
 pub mod store_writer;
@@ -49,6 +50,7 @@ pub use flightrec_format::part;
 pub use header::FileHeader;
 pub use limits::Limits;
 pub use reader::{FileReader, read_header};
+pub use slice::slice;
 pub use store_writer::{
     Deleted, Gone, Now, Opening, Options, State, Stats, StoreWriter, SyncJob, Synced,
 };

@@ -10,9 +10,8 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Event, Page, Summary};
 use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
-use flightrec_format::part;
 use flightrec_format::ring::{Gap, LaneStream, Rings};
-use flightrec_store::{BlockRef, Content, FileInfo, FileReader, Kind};
+use flightrec_store::{BlockRef, Content, FileInfo, FileReader, Kind, slice};
 
 /// Most pages that are in memory at a time, but for one block: 16 MiB.
 const PAGES_MOST: usize = 4096;
@@ -227,30 +226,8 @@ impl Follower {
             blocks.extend(of.map(|block| (&open.reader, *block)));
         }
         blocks.sort_by_key(|(_, block)| block.header.first);
-        let mut ends = until;
-        let mut held: Vec<(u64, Page, Summary)> = Vec::new();
-        for (file, block) in &blocks {
-            if block.header.first >= ends {
-                break;
-            }
-            let Ok(pages) = file.pages(block) else { continue };
-            let pages = pages.into_iter().map(|(page, sums)| (part::begins(&page), page, sums));
-            held.extend(pages.filter(|(first, _, sums)| *first < ends && sums.last >= begins));
-            if held.len() > PAGES_MOST {
-                held.sort_by_key(|(first, ..)| *first);
-                // A part of the room stays for what comes.
-                ends = held.get(PAGES_MOST - PAGES_MOST / 4).map_or(ends, |(first, ..)| *first);
-                held.retain(|(first, ..)| *first < ends);
-            }
-        }
-        let mut rings = Rings::new(self.session);
-        for page in &self.last {
-            rings.add(page.clone());
-        }
-        for (_, page, sums) in held {
-            rings.add_summed(page, sums);
-        }
-        (rings.finish(), ends)
+        let blocks = blocks.iter().map(|(file, block)| (*file, block));
+        slice(self.session, blocks, (begins, until), PAGES_MOST, &self.last)
     }
 
     /// Closes files of which everything was given; the newest stays.

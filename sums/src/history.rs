@@ -18,8 +18,8 @@ pub struct Dated {
 }
 
 /// Reads the periods that touch the window [`since`, `until`) (ns since 1970), in the order of
-/// writing.
-/// Blocks that `wants` refuses by their headers are passed over. Memory is that of a file and a block. What is damaged is told, a line each.
+/// writing. Blocks that `wants` refuses by their headers are passed over. Memory is that of a file
+/// and a block. What is damaged is told, a line each.
 ///
 /// # Errors
 /// Where the directory can't be read.

@@ -25,7 +25,7 @@ const FILE_MODE: u32 = 0o640;
 pub const STEPS: [u32; 3] = [60, 600, 3600];
 /// What minutes, periods of ten minutes and hours may take, in hundredths of all. The rest is for
 /// the file that is written anew.
-pub const SHARES: [u64; 3] = [40, 24, 30];
+pub const SHARES: [u64; 3] = [36, 24, 34];
 /// Periods that are written together, as neighbours compress well; until then they are in memory,
 /// and after a crash are made again.
 const TOGETHER: usize = 15;

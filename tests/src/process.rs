@@ -70,7 +70,8 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
 }
 
 /// Waits for a child's end. Returns how it ended, and the most memory that it had in use at once
-/// (its resident set), bytes.
+/// (its resident set), bytes: at least what this process had when it began the child, as that is
+/// counted until the child's exec (`exec_mmap`, fs/exec.c, Linux 6.1).
 pub fn wait_peak(child: &Child) -> io::Result<(ExitStatus, u64)> {
     let (pid, mut status) = (child.id() as libc::pid_t, 0);
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();

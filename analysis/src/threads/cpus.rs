@@ -65,8 +65,8 @@ impl Cpus {
     }
 
     /// Whether a thread that waits for a CPU may have had it meanwhile, though nothing says so: a
-    /// switch was not seen there, and none of its own ever was. Of a thread whose switches are seen,
-    /// the one with which it gave the CPU up would have been, too.
+    /// switch was not seen there, and none of its own ever was. Of a thread whose switches are
+    /// seen, the one with which it gave the CPU up would have been, too.
     #[inline]
     pub(super) fn is_in_doubt<A>(&self, thread: &Thread<A>) -> bool {
         thread.is_queued()

@@ -1,19 +1,17 @@
-//! Links at which a chain ends: what runs, what is kept from running, what disks did.
+//! Links at which a chain ends: what runs, what is interrupted, throttled or stopped.
 
 use std::cmp::Reverse;
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
-use flightrec_format::abi::record::Comm;
+use rustc_hash::FxHashMap;
 
 use super::about::short;
 use super::answer::{Link, counted, time};
-use super::chain::{Chain, like};
-use super::facts::{RequestRow, RetransmitRow};
+use super::chain::Chain;
+use super::facts::RetransmitRow;
 use super::kinds::CallKind;
 use super::names::Names;
 use super::pieces::{Doing, Piece};
-use super::story::{Story, trimmed};
+use super::story::trimmed;
 use super::wait::Wait;
 
 /// Frames of a stack of functions that are said.
@@ -29,12 +27,8 @@ const STOPS: std::ops::RangeInclusive<u32> = 19..=22;
 const SIGCONT: u32 = 18;
 /// How long before it stops a thread a signal may have been sent, ns.
 const SIGNAL_NS: u64 = 1_000_000_000;
-/// How far the end of a request may be behind that of the wait for it, ns.
-const DONE_NS: u64 = 1_000_000;
-/// Processes that run for less, ns, are a storm of processes, where they are many.
-const SHORT_RUN_NS: u64 = 20_000_000;
-/// So many processes, or fewer, need no word about who created them.
-const FEW_PROCESSES: usize = 3;
+/// How far a signal may be recorded behind the stop that it caused, ns.
+const BEHIND_NS: u64 = 1_000_000;
 /// Interrupts are said by name up to so many.
 const NAMES_MAX: usize = 3;
 
@@ -203,131 +197,6 @@ impl<N: Names> Chain<'_, N> {
         self.blame(None, "interrupts", None, names.into_iter().next(), piece.ns);
     }
 
-    /// Others had its CPU.
-    pub(super) fn starved(&mut self, tid: u32, piece: &Piece<'_>) {
-        let story = self.story;
-        let (mut by_thread, mut by_cpu) = (FxHashMap::default(), FxHashMap::default());
-        for wait in &piece.waits {
-            for (cpu, from, until) in story.queued_on(wait) {
-                *by_cpu.entry(cpu).or_insert(0) += until.saturating_sub(from);
-                for (other, ns) in story.ran_on(cpu, from, until) {
-                    if other != tid {
-                        *by_thread.entry(other).or_insert(0) += ns;
-                    }
-                }
-            }
-        }
-        let (from, until) = piece.waits.first().map_or((0, 0), |wait| (wait.from, wait.until));
-        let mut link = self.link(tid, from, until);
-        (link.state, link.ns, link.count) = ("runnable", piece.ns, piece.count);
-        let mut cpus: Vec<(u16, u64)> = by_cpu.into_iter().collect();
-        cpus.sort_by_key(|(cpu, ns)| (Reverse(*ns), *cpu));
-        let cpu = match cpus[..] {
-            // Nearly all of the time: on its way to the one that it ran on then.
-            [(cpu, ns), ..] if u128::from(ns) * 10 >= u128::from(piece.ns) * 9 => {
-                format!("CPU {cpu}")
-            }
-            _ => "a CPU".to_owned(),
-        };
-        let often = if piece.count > 1 {
-            format!(" ({})", counted(piece.count, "wait"))
-        } else {
-            String::new()
-        };
-        link.did = format!("waited {} for {cpu}{often}", time(piece.ns));
-        link.by = ", where";
-        if self.is_held_back(tid, piece) {
-            link.doubt = Some(
-                "threads of no higher priority had several turns each while it had none: the CPU \
-                 quota (throttling) or a low weight of its control group may hold it back; no \
-                 throttling event was recorded"
-                    .to_owned(),
-            );
-        }
-        self.links.push(link);
-        let seen: u64 = by_thread.values().sum();
-        if seen.saturating_mul(2) < piece.waits.iter().map(crate::Interval::ns).sum() {
-            self.is_complete = false;
-            self.doubt("which threads ran on its CPU meanwhile is not recorded".to_owned());
-            return;
-        }
-        // Threads of the same name and priority are one to who looks for them.
-        let mut groups: FxHashMap<_, (u64, Vec<(u64, u32)>)> = FxHashMap::default();
-        for (other, ns) in by_thread {
-            let key = story.tracks.get(other).map(|track| (track.comm, track.prio));
-            let (sum, threads) = groups.entry(key).or_default();
-            *sum += ns;
-            threads.push((ns, other));
-        }
-        let mut groups: Vec<_> = groups.into_iter().collect();
-        groups.sort_by_key(|(key, (ns, _))| (Reverse(*ns), *key));
-        for (at, (key, (ns, mut threads))) in groups.into_iter().take(NAMES_MAX).enumerate() {
-            threads.sort_unstable_by_key(|(ns, tid)| (Reverse(*ns), *tid));
-            let Some((_, most)) = threads.first().copied() else { continue };
-            let parent = self.parent(&threads);
-            let is_short = ns / (threads.len() as u64) < SHORT_RUN_NS;
-            if let Some((parent, _)) = parent.as_ref().filter(|_| is_short) {
-                self.blame(Some(*parent), "short-lived processes", None, None, ns);
-            }
-            self.blame(Some(most), "CPU taken", None, None, ns);
-            let prio = key.and_then(|(_, prio)| prio).and_then(priority);
-            let prio = prio.map_or(String::new(), |prio| format!(" with {prio}"));
-            let said = format!("ran for {}{prio}{}", time(ns), self.alike(tid, &threads));
-            if at == 0 {
-                let mut link = self.link(most, from, until);
-                (link.state, link.ns, link.count) = ("running", ns, threads.len() as u64);
-                let parent = parent.map(|(_, words)| words);
-                link.did = format!("{said}{}", parent.unwrap_or_default());
-                self.links.push(link);
-            } else if let Some(last) = self.links.last_mut() {
-                let who = story.who(most, self.names).label();
-                last.evidence.push(format!("{who} {said}"));
-            }
-        }
-    }
-
-    /// Of several threads, how many they are, and whose.
-    fn alike(&self, tid: u32, threads: &[(u64, u32)]) -> String {
-        let pid = |tid: u32| self.story.tracks.get(tid).map_or(0, |track| track.pid);
-        let of = threads.first().map_or(0, |(_, tid)| pid(*tid));
-        let is_one = of != 0 && threads.iter().all(|(_, tid)| pid(*tid) == of);
-        match threads.len() {
-            0 | 1 => String::new(),
-            count if is_one && of == pid(tid) => {
-                format!(" ({count} threads of that name, of its own process)")
-            }
-            count if is_one => {
-                format!(" ({count} threads of that name, of the process {})", self.label(of))
-            }
-            count => like(count),
-        }
-    }
-
-    /// Who created the processes of some threads, and in words, if they are many and one did, or
-    /// several of one name.
-    fn parent(&self, threads: &[(u64, u32)]) -> Option<(u32, String)> {
-        let Story { tracks, facts, .. } = self.story;
-        let parent_of = |tid: u32| facts.parents.get(&tracks.get(tid)?.pid).copied();
-        let pids: FxHashSet<u32> =
-            threads.iter().filter_map(|(_, tid)| Some(tracks.get(*tid)?.pid)).collect();
-        if pids.len() <= FEW_PROCESSES {
-            return None;
-        }
-        // Parents of one name are one to who looks for them.
-        let mut parents: FxHashMap<Comm, (u32, FxHashMap<u32, u32>)> = FxHashMap::default();
-        for parent in threads.iter().filter_map(|(_, tid)| parent_of(*tid)) {
-            let comm = tracks.get(parent).map_or([0; 16], |track| track.comm);
-            let (sum, of) = parents.entry(comm).or_default();
-            *sum += 1;
-            *of.entry(parent).or_default() += 1;
-        }
-        let (comm, (sum, of)) = parents.into_iter().max_by_key(|(comm, (sum, _))| (*sum, *comm))?;
-        let (most, _) = of.iter().max_by_key(|(tid, count)| (**count, **tid))?;
-        let others = if comm == [0; 16] { String::new() } else { like(of.len()) };
-        let is_storm = sum as usize * 2 > threads.len();
-        is_storm.then(|| (*most, format!(", created by {}{others}", self.label(*most))))
-    }
-
     /// Its control group had used up its CPU time: the kernel says so, or (`is_told` is false) it
     /// follows from that nothing else keeps a thread that can run from a CPU that idles.
     pub(super) fn throttled(&mut self, tid: u32, piece: &Piece<'_>, is_told: bool) {
@@ -371,7 +240,7 @@ impl<N: Names> Chain<'_, N> {
         let stop = signals.iter().rev().find(|row| {
             STOPS.contains(&row.signal)
                 && is_for(row.target_tid, row.target_pid)
-                && row.time <= from.saturating_add(DONE_NS)
+                && row.time <= from.saturating_add(BEHIND_NS)
                 && row.time.saturating_add(SIGNAL_NS) >= from
         });
         let Some(stop) = stop else {
@@ -425,61 +294,6 @@ impl<N: Names> Chain<'_, N> {
             self.push_bare(tracer, from, until);
             self.blame(Some(tracer), "ptrace", None, None, piece.ns);
         }
-    }
-
-    /// The disk that a thread waited for, if its requests are known.
-    pub(super) fn disk(
-        &self,
-        tid: u32,
-        link: &mut Link,
-        (from, until): (u64, u64),
-    ) -> Option<String> {
-        let rows = &self.story.facts.requests;
-        let first = rows.partition_point(|row| row.until <= from);
-        let rows: Vec<&RequestRow> = rows
-            .get(first..)?
-            .iter()
-            .take_while(|row| row.until <= until.saturating_add(DONE_NS))
-            .collect();
-        let own: Vec<&RequestRow> =
-            rows.iter().filter(|row| row.by == Some(tid)).copied().collect();
-        // What a thread's data waits for may be handed over by threads of the kernel: then the
-        // request counts that ended when the wait did.
-        let nearest = rows.iter().min_by_key(|row| row.until.abs_diff(until));
-        let last = nearest.map(|row| row.device);
-        let rows: Vec<&RequestRow> = if own.is_empty() {
-            rows.into_iter().filter(|row| Some(row.device) == last).collect()
-        } else {
-            own
-        };
-        let device = rows.iter().max_by_key(|row| row.until.saturating_sub(row.from))?.device;
-        let (mut busy, mut at) = (0, from);
-        let mut spans: Vec<(u64, u64)> = rows
-            .iter()
-            .filter(|row| row.device == device)
-            .map(|row| (row.issued, row.until))
-            .collect();
-        spans.sort_unstable();
-        for (a, b) in &spans {
-            busy = b.min(&until).saturating_sub(*a.max(&at)).saturating_add(busy);
-            at = at.max(*b);
-        }
-        let name = self.names.device(device);
-        let whole = until.saturating_sub(from);
-        link.evidence.push(format!(
-            "{name} had {} in flight for {} of {}",
-            counted(spans.len() as u64, "request"),
-            time(busy),
-            time(whole)
-        ));
-        if busy.saturating_mul(2) < whole {
-            link.evidence.push(
-                "in the rest of the time the disk had no request: requests were held back before it \
-                 (an I/O limit, the file system), or there were none"
-                    .to_owned(),
-            );
-        }
-        Some(name)
     }
 
     /// What shows how a wait ended.

@@ -18,6 +18,7 @@ mod about;
 mod answer;
 mod chain;
 mod death;
+mod disk;
 mod facts;
 mod held;
 mod kinds;
@@ -27,6 +28,7 @@ mod pieces;
 mod rival;
 mod sentence;
 mod share;
+mod starved;
 mod story;
 #[cfg(test)]
 mod tests;

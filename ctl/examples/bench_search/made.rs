@@ -16,6 +16,7 @@ use flightrec_format::part::PROVISIONAL_NS;
 use flightrec_store::{
     Checkpoint, Limits, Now, Opening, Options, RingMark, State, Store, StoreWriter,
 };
+use serde::{Deserialize, Serialize};
 
 const CPUS: u16 = 2;
 const SESSION: u64 = 0x00be_4c40;
@@ -36,7 +37,7 @@ const SYNC_ROUNDS: u64 = 20;
 pub(crate) type Turn = fn(&mut Cpu) -> Result<()>;
 
 /// What was written.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Made {
     /// Files.
     pub(crate) files: usize,

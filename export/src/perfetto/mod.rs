@@ -16,39 +16,43 @@
 //! Times are `CLOCK_MONOTONIC`, which the trace calls `BOOTTIME`, its default: the recording does
 //! not tell for how long the machine was suspended. Snapshots of clocks tell the wall time.
 
+mod calls;
 mod field;
 mod interned;
+mod life;
 mod packets;
+mod plain;
 mod proto;
 mod sched;
+mod scheduling;
+mod stacks;
 mod tracks;
 
 use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use flightrec_format::abi::kinds::{BlockIssue, Interrupt, Kind, Value as FieldValue};
-use flightrec_format::abi::record::{Act, WakeContext};
-use flightrec_format::decode::{Body, Call, Event, Plain, Sample, Stack};
+use flightrec_format::abi::kinds::Kind;
+use flightrec_format::abi::record::Act;
+use flightrec_format::decode::{Body, Event};
 use flightrec_format::ring::Gap;
 use flightrec_reader::coverage::Report;
 use flightrec_reader::pipeline::EventContext;
-use flightrec_reader::threads::trim;
 use flightrec_reader::unit;
 use flightrec_reader::wall::WallClock;
 use flightrec_reader::window::Window;
 
-use self::field::{clock, event as ftrace, packet, sample, slice, system};
+use self::field::{clock, packet, sample, slice, system};
 use self::interned::Interned;
 use self::packets::{EVENTS, GAPS, Packets};
 use self::proto::{bytes, message, number};
-use self::sched::{Sched, Switch, Waking};
-use self::tracks::{Of, Tracks, Who, tell_process, tell_thread};
+use self::sched::Sched;
+use self::tracks::{Of, Tracks, Who};
 use crate::devices::Devices;
 use crate::exporter::{ExportError, Exporter, Session, Value, Words};
 use crate::gaps;
 use crate::printable::printable;
-use crate::stacks::{Frame, Frames};
+use crate::stacks::Frames;
 
 /// Times beyond what Perfetto's signed numbers hold are none of a machine.
 const TIME_MAX: u64 = i64::MAX as u64 / 2;
@@ -234,86 +238,6 @@ impl Perfetto {
         self.tracks.thread(&who, &mut self.packets).track
     }
 
-    fn enter(
-        &mut self,
-        event: &Event,
-        call: &Call,
-        known: &EventContext<'_>,
-        words: &mut dyn Words,
-    ) {
-        let time = event.time.min(TIME_MAX);
-        let track = self.own_track(event, known);
-        self.close(event, known, time);
-        let name = self.interned.name(words.call(call));
-        self.arguments(call, known, words);
-        let category = self.interned.category("call");
-        self.part(time, slice::BEGIN, &Slice { track, category, name });
-        self.opened(event, known, Some((call.nr, call.abi as u8)), time);
-    }
-
-    fn exit(
-        &mut self,
-        event: &Event,
-        (call, ret, entered): (&Call, i64, Option<u64>),
-        known: &EventContext<'_>,
-        words: &mut dyn Words,
-    ) {
-        let time = event.time.min(TIME_MAX);
-        let track = self.own_track(event, known);
-        let who = Self::who(&self.cgroups, event, known);
-        let thread = self.tracks.thread(&who, &mut self.packets);
-        let (is_open, last) = (thread.open == Some((call.nr, call.abi as u8)), thread.last);
-        let (name, category) =
-            (self.interned.name(words.call(call)), self.interned.category("call"));
-        let of = Slice { track, category, name };
-        if !is_open {
-            self.close(event, known, time);
-            self.note("entry", Value::Text("not recorded"));
-            if call.nargs > 0 || !call.strings.is_empty() {
-                self.arguments(call, known, words);
-            }
-            let took = known.duration_ns.or(known.at_least_ns);
-            let began = took.map(|ns| time.saturating_sub(ns)).or(entered).unwrap_or(time);
-            self.part(began.max(last).min(time), slice::BEGIN, &of);
-        }
-        self.note("ret", Value::Signed(ret));
-        if let Some(error) = words.error(call, ret) {
-            note(&mut self.interned, &mut self.notes, "error", Value::Text(error));
-        }
-        self.part(time, slice::END, &of);
-        self.opened(event, known, None, time);
-    }
-
-    /// The event's thread is in this call from now on.
-    fn opened(
-        &mut self,
-        event: &Event,
-        known: &EventContext<'_>,
-        call: Option<(u16, u8)>,
-        time: u64,
-    ) {
-        let who = Self::who(&self.cgroups, event, known);
-        let thread = self.tracks.thread(&who, &mut self.packets);
-        thread.open = call;
-        thread.last = time;
-    }
-
-    /// Ends a call whose exit is not recorded.
-    fn close(&mut self, event: &Event, known: &EventContext<'_>, time: u64) {
-        let who = Self::who(&self.cgroups, event, known);
-        let thread = self.tracks.thread(&who, &mut self.packets);
-        if thread.open.take().is_some() {
-            let of = Slice { track: thread.track, category: 0, name: 0 };
-            self.note("end", Value::Text("not recorded"));
-            self.part(time, slice::END, &of);
-        }
-    }
-
-    fn arguments(&mut self, call: &Call, known: &EventContext<'_>, words: &mut dyn Words) {
-        let Self { interned, notes, .. } = self;
-        words.arguments(call, known, &mut |key, value| note(interned, notes, key, value));
-    }
-
     /// Notes all fields of an event, and returns the one that names it.
     fn fields(
         &mut self,
@@ -352,265 +276,6 @@ impl Perfetto {
         let category = self.interned.category(category);
         let of = Slice { track, category, name };
         self.part(event.time.min(TIME_MAX), slice::INSTANT, &of);
-    }
-
-    /// A thread runs again: where it waited.
-    fn stack(
-        &mut self,
-        event: &Event,
-        stack: &Stack,
-        known: &EventContext<'_>,
-        words: &mut dyn Words,
-    ) {
-        let time = event.time.min(TIME_MAX);
-        let frames = self.frames.of_wait(stack);
-        let blocked = frames.as_deref().and_then(Frames::blocked).map(str::to_owned);
-        if let Some(function) = &blocked {
-            let caller = self.interned.symbol(function);
-            let runs = self.io_runs.get(&event.cpu) == Some(&event.tid);
-            let io_wait = runs || self.io_waits.contains(&event.tid);
-            let since = self.sched.runs_since(event.cpu, event.tid).unwrap_or(time);
-            self.blocked_reason((event.cpu, since), event.tid, Some(caller), io_wait);
-        }
-        let from = time.saturating_sub(stack.slept.unwrap_or(0));
-        let who = Self::who(&self.cgroups, event, known);
-        let track = self.tracks.below(&who, "Waits", (from, time), &mut self.packets);
-        self.note("tid", Value::Unsigned(u64::from(event.tid)));
-        match &frames {
-            Some(frames) => {
-                let names: Vec<&str> = frames.iter().map(|frame| &*frame.function).collect();
-                self.note("stack", Value::Text(&names.join("\n")));
-            }
-            None => {
-                self.fields(event, known, words, "");
-            }
-        }
-        let name = self.interned.name(blocked.as_deref().unwrap_or("?"));
-        let category = self.interned.category(Kind::Stack.name());
-        self.stretch(from, time, &Slice { track, category, name });
-    }
-
-    /// Why a thread slept that runs again since this moment. Perfetto looks for it behind the
-    /// wakeup and before the thread runs.
-    fn blocked_reason(
-        &mut self,
-        (cpu, since): (u16, u64),
-        tid: u32,
-        caller: Option<u64>,
-        io_wait: bool,
-    ) {
-        if self.interned.is_fresh() {
-            // The bundle has no place for it, and comes later.
-            let Self { packets, interned, .. } = self;
-            packets.push(|out| {
-                number(packet::SEQUENCE, EVENTS, out);
-                number(packet::FLAGS, packet::NEEDED, out);
-                interned.tell(packet::INTERNED, out);
-            });
-        }
-        let at = (since.saturating_sub(1), tid);
-        self.sched.other(cpu, at, ftrace::BLOCKED_REASON, |out| {
-            number(1, u64::from(tid), out);
-            if let Some(caller) = caller {
-                number(2, caller, out);
-            }
-            number(3, u64::from(io_wait), out);
-        });
-    }
-
-    fn sample(&mut self, event: &Event, of: &Sample, known: &EventContext<'_>) {
-        let frames = self.frames.of_sample(of).unwrap_or_else(|| {
-            let missing = Frame {
-                function: "(no stack)".to_owned(),
-                file: String::new(),
-                build_id: String::new(),
-            };
-            vec![missing]
-        });
-        let stack = self.interned.stack(&frames);
-        if event.tid != 0 {
-            let who = Self::who(&self.cgroups, event, known);
-            self.tracks.thread(&who, &mut self.packets);
-        }
-        let Self { packets, interned, .. } = self;
-        packets.at(event.time.min(TIME_MAX), |out| {
-            number(packet::FLAGS, packet::NEEDED, out);
-            interned.tell(packet::INTERNED, out);
-            message(packet::PERF_SAMPLE, out, |out| {
-                number(sample::CPU, u64::from(event.cpu), out);
-                number(sample::PID, u64::from(known.pid), out);
-                number(sample::TID, u64::from(event.tid), out);
-                number(sample::CALLSTACK, stack, out);
-                let mode = if of.user_mode { sample::USER } else { sample::KERNEL };
-                number(sample::MODE, mode, out);
-            });
-        });
-    }
-
-    /// Births, names and ends of threads: for the tree of processes.
-    fn life(&mut self, event: &Event, known: &EventContext<'_>, words: &mut dyn Words) {
-        let time = event.time.min(TIME_MAX);
-        let at = (time, event.tid);
-        match &event.body {
-            Body::Fork(fork) => {
-                const CLONE_THREAD: u64 = 0x10000;
-                self.tracks.born(fork.tid, fork.parent_tgid, &fork.comm, time);
-                self.sched.other(event.cpu, at, ftrace::NEWTASK, |out| {
-                    number(1, u64::from(fork.tid), out);
-                    bytes(2, printable(trim(&fork.comm)).as_bytes(), out);
-                    let is_thread = fork.tid != fork.tgid;
-                    number(3, if is_thread { CLONE_THREAD } else { 0 }, out);
-                });
-            }
-            Body::Exec { exec, file, args } => {
-                let file = file.as_ref().map(|file| printable(&file.bytes)).unwrap_or_default();
-                self.sched.other(event.cpu, at, ftrace::EXEC, |out| {
-                    bytes(1, file.as_bytes(), out);
-                    number(2, u64::from(exec.tid), out);
-                    number(3, u64::from(exec.old_tid), out);
-                });
-                let args = args.as_ref().map_or(&[][..], |args| &args.bytes);
-                let args: Vec<String> = args
-                    .split(|byte| *byte == 0)
-                    .filter(|argument| !argument.is_empty())
-                    .map(|argument| printable(argument).into_owned())
-                    .collect();
-                if let (false, Some(parent)) = (args.is_empty(), self.tracks.parent(exec.tgid)) {
-                    let words = args.iter().map(String::as_str);
-                    tell_process(time, (exec.tgid, parent), words, &mut self.packets);
-                }
-            }
-            Body::Rename(rename) => {
-                self.sched.other(event.cpu, at, ftrace::RENAME, |out| {
-                    number(1, u64::from(rename.tid), out);
-                    bytes(2, printable(trim(&rename.old)).as_bytes(), out);
-                    bytes(3, printable(trim(&rename.new)).as_bytes(), out);
-                });
-                let who = (rename.tid, rename.tgid);
-                tell_thread(time, who, &rename.new, &mut self.packets);
-            }
-            Body::TaskExit(exit) => {
-                self.sched.other(event.cpu, at, ftrace::EXIT, |out| {
-                    bytes(1, printable(trim(&exit.comm)).as_bytes(), out);
-                    number(2, u64::from(exit.tid), out);
-                    number(3, u64::from(exit.tgid), out);
-                });
-            }
-            _ => {}
-        }
-        self.instant(event, known, words, (event.body.kind().name(), ""), None);
-    }
-
-    fn plain(
-        &mut self,
-        event: &Event,
-        plain: &Plain,
-        known: &EventContext<'_>,
-        words: &mut dyn Words,
-    ) {
-        let kind = plain.kind();
-        let until = event.time.min(TIME_MAX);
-        let took = match kind {
-            Kind::BlockComplete => known.request.and_then(|request| request.service_ns),
-            Kind::IoComplete => known.operation.map(|operation| operation.duration_ns),
-            Kind::Function => known.function.and_then(|call| call.duration_ns),
-            _ => duration(plain),
-        };
-        let title = match kind {
-            Kind::Interrupt => "name",
-            Kind::Function => "function",
-            Kind::SignalGenerate | Kind::SignalDeliver => "signal",
-            Kind::BlockInsert | Kind::BlockIssue | Kind::BlockComplete | Kind::IoComplete => "op",
-            _ => "",
-        };
-        let name = self.fields(event, known, words, title);
-        let name = name.unwrap_or_else(|| kind.name().to_owned());
-        self.note("tid", Value::Unsigned(u64::from(event.tid)));
-        let from = until.saturating_sub(took.unwrap_or(0));
-        let is_threads = event.tid != 0 && context(plain).is_none_or(|c| c == WakeContext::Thread);
-        let who = Self::who(&self.cgroups, event, known);
-        let Self { tracks, packets, .. } = self;
-        let track = match kind {
-            Kind::BlockInsert | Kind::BlockIssue | Kind::BlockComplete => {
-                let device = BlockIssue::read(plain.bytes()).map_or(0, |of| of.device);
-                tracks.stretch(Of::Disk(self.devices.name(device)), from, until, packets)
-            }
-            Kind::Interrupt => {
-                let class = Interrupt::read(plain.bytes()).map_or(0, |of| of.class);
-                let name = if class == 0 { "interrupts" } else { "softirqs" };
-                tracks.stretch(Of::Cpu(name, event.cpu), from, until, packets)
-            }
-            Kind::Throttle => tracks.stretch(Of::Cpu("throttled", event.cpu), from, until, packets),
-            Kind::Function if is_threads => tracks.below(&who, "Functions", (from, until), packets),
-            _ if took.is_some() && is_threads => {
-                tracks.below(&who, "Kernel", (from, until), packets)
-            }
-            _ if took.is_some() || event.tid == 0 => {
-                tracks.stretch(Of::Cpu("events", event.cpu), from, until, packets)
-            }
-            _ => tracks.thread(&who, packets).track,
-        };
-        let category = self.interned.category(kind.name());
-        let name = self.interned.name(&name);
-        let of = Slice { track, category, name };
-        if took.is_some() {
-            self.stretch(from, until, &of);
-        } else {
-            self.part(until, slice::INSTANT, &of);
-        }
-    }
-
-    fn scheduling(&mut self, event: &Event, known: &EventContext<'_>) {
-        let time = event.time.min(TIME_MAX);
-        match event.body {
-            Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio } => {
-                let state = sched::state(prev_state, preempted);
-                let of = Switch {
-                    time,
-                    prev: (event.tid, known.comm, prev_prio),
-                    state,
-                    next: (next, known.next_comm, next_prio),
-                };
-                self.sched.switch(event.cpu, &of);
-                if self.io_waits.remove(&next) {
-                    self.io_runs.insert(event.cpu, next);
-                    self.blocked_reason((event.cpu, time), next, None, true);
-                } else {
-                    self.io_runs.remove(&event.cpu);
-                }
-                if io_wait && self.io_waits.len() < WAITING_MAX {
-                    self.io_waits.insert(event.tid);
-                }
-                if event.tid != 0 {
-                    let who = Self::who(&self.cgroups, event, known);
-                    self.tracks.thread(&who, &mut self.packets);
-                }
-            }
-            Body::Waking { wakee, prio, cpu, new, context, .. } => {
-                let of = Waking {
-                    time,
-                    waker: event.tid,
-                    wakee: (wakee, known.next_comm, prio),
-                    target: known.wake.map_or(cpu, |wake| wake.queued_on),
-                    context,
-                };
-                if new {
-                    self.sched.wakeup_new(event.cpu, &of);
-                } else {
-                    self.sched.waking(event.cpu, &of);
-                }
-            }
-            Body::Migrate { thread, prio, from, to } => {
-                self.sched.other(event.cpu, (time, event.tid), ftrace::MIGRATE, |out| {
-                    bytes(1, printable(trim(&known.next_comm)).as_bytes(), out);
-                    number(2, u64::from(thread), out);
-                    number(3, u64::from(prio), out);
-                    number(4, u64::from(from), out);
-                    number(5, u64::from(to), out);
-                });
-            }
-            _ => {}
-        }
     }
 }
 
@@ -760,9 +425,9 @@ impl Exporter for Perfetto {
         let torn = self.sched.torn();
         let remark = || {
             format!(
-                "Perfetto takes each switch to begin where the one before it on its CPU ended: {torn} \
-                 did not, as others are missing between them (left out by the filter, or not \
-                 recorded); running times there are not right"
+                "Perfetto takes each switch to begin where the one before it on its CPU ended: \
+                 {torn} did not, as others are missing between them (left out by the filter, or \
+                 not recorded); running times there are not right"
             )
         };
         (torn != 0).then(remark).into_iter().collect()
@@ -790,23 +455,5 @@ fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
         Value::Signed(value) => number(slice::SIGNED, value as u64, out),
         Value::Unsigned(value) => number(slice::UNSIGNED, value, out),
         Value::Text(text) => bytes(slice::STRING, text.as_bytes(), out),
-    }
-}
-
-/// How long a thing took that is told at its end.
-fn duration(plain: &Plain) -> Option<u64> {
-    let mut found = plain.fields().filter(|(field, _)| field.name == "duration");
-    match found.next() {
-        Some((_, FieldValue::Unsigned(ns))) => Some(ns),
-        _ => None,
-    }
-}
-
-/// In what it ran, where the event tells.
-fn context(plain: &Plain) -> Option<WakeContext> {
-    let mut found = plain.fields().filter(|(field, _)| field.name == "context");
-    match found.next() {
-        Some((_, FieldValue::Unsigned(context))) => Some(WakeContext::from_bits(context as u8)),
-        _ => None,
     }
 }

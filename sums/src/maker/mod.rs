@@ -11,6 +11,7 @@
 //!   noticed late.
 
 mod calls;
+mod names;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -19,13 +20,11 @@ use std::collections::VecDeque;
 
 use flightrec_analysis::reason::{Reason, Wait, is_io_worker};
 use flightrec_analysis::stretches::{Stretch, Stretches, Woken};
-use flightrec_analysis::transfer::{Moves, is_write, moves};
-use flightrec_analysis::{CallId, State, Waker};
+use flightrec_analysis::transfer::{Moves, is_write};
+use flightrec_analysis::{State, Waker};
 use flightrec_format::abi::kinds::{BlockComplete, IoComplete, Kind};
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{Abi, WakeContext};
 use flightrec_format::abi::slot::TaskSlot;
-use flightrec_format::abi::value_names::BLOCK_OPS;
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::{Gap, is_loss};
@@ -34,10 +33,10 @@ use flightrec_reader::pipeline::delay::Findings;
 use flightrec_reader::pipeline::operations::Operations;
 use flightrec_reader::pipeline::requests::{Known, Requests};
 use flightrec_reader::threads::Threads;
-use flightrec_reader::{Session, unit};
 use rustc_hash::FxHashMap;
 
 use self::calls::{Calls, Ended};
+use self::names::{KNOWN_MAX, Names, WaitKind, op_name};
 use self::tally::{Tally, Word};
 use crate::model::{Period, Table, flags};
 
@@ -49,8 +48,6 @@ const HELD: usize = 3;
 /// may be that it is due to, ns; and CPUs of which the last request is remembered.
 const DISK_NS: u64 = 1_000_000;
 const CPUS_MAX: usize = 4096;
-/// Most units, and kinds of wait, that are remembered by their numbers.
-const KNOWN_MAX: usize = 1 << 16;
 
 /// Places of further sums, by table; reports have the same.
 const ERRORS: usize = 0;
@@ -64,86 +61,6 @@ const REQUEST_ERRORS: usize = 3;
 const REQUEST_UNTIMED: usize = 4;
 const READ: usize = 0;
 const WRITTEN: usize = 1;
-
-/// What is known of a call by its number.
-#[derive(Debug, Clone, Copy, Default)]
-struct Named {
-    word: Word,
-    moves: Moves,
-}
-
-/// A wait whose reason is known by these.
-type WaitKind = ((bool, u16), Option<CallId>, bool, Option<(WakeContext, bool, bool)>, bool);
-
-/// What the recording tells of itself, and words by its numbers.
-#[derive(Debug)]
-struct Names {
-    session: Session,
-    /// By control group.
-    units: FxHashMap<u64, Word>,
-    native: Vec<Option<Named>>,
-    compat: Vec<Option<Named>>,
-    reasons: FxHashMap<WaitKind, (Word, Word)>,
-}
-
-impl Names {
-    fn new(meta: &Meta) -> Self {
-        Self {
-            session: Session::new(meta),
-            units: FxHashMap::default(),
-            native: Vec::new(),
-            compat: Vec::new(),
-            reasons: FxHashMap::default(),
-        }
-    }
-
-    #[inline]
-    fn unit(&mut self, cgroup: u64, tally: &mut Tally) -> Word {
-        if let Some(word) = self.units.get(&cgroup) {
-            return *word;
-        }
-        let name = self.session.cgroup(cgroup).and_then(unit).unwrap_or_default();
-        let word = tally.word(name.as_bytes());
-        if self.units.len() < KNOWN_MAX {
-            self.units.insert(cgroup, word);
-        }
-        word
-    }
-
-    #[inline]
-    fn call(&mut self, abi: Abi, nr: u16, tally: &mut Tally) -> Named {
-        let table = if abi == Abi::Compat { &mut self.compat } else { &mut self.native };
-        if let Some(Some(named)) = table.get(usize::from(nr)) {
-            return *named;
-        }
-        let name = self.session.call_name(abi, nr);
-        let word = match name {
-            Some(name) => tally.word(name.as_bytes()),
-            None => tally.word(format!("syscall_{nr}").as_bytes()),
-        };
-        let named = Named { word, moves: name.map(moves).unwrap_or_default() };
-        if table.len() <= usize::from(nr) {
-            table.resize(usize::from(nr) + 1, None);
-        }
-        if let Some(place) = table.get_mut(usize::from(nr)) {
-            *place = Some(named);
-        }
-        named
-    }
-
-    fn device(&self, device: u32) -> String {
-        match self.session.meta().devices.get(&device).filter(|name| !name.is_empty()) {
-            Some(name) => name.clone(),
-            None if device == 0 => "none".to_owned(),
-            None => format!("{}:{}", device >> 20, device & 0xf_ffff),
-        }
-    }
-}
-
-fn op_name(op: u32) -> &'static str {
-    let known = BLOCK_OPS.iter().find(|(number, _)| *number == u64::from(op));
-    known.map_or("other", |(_, name)| name)
-}
 
 /// Makes the sums of one recording.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
 use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::record::{Abi, WakeContext};
 use flightrec_format::decode::Call;
 use flightrec_format::meta::Syscall;
 use flightrec_format::ring::Reason as GapReason;

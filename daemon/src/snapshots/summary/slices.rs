@@ -1,15 +1,12 @@
 //! A file's window, event by event in the order of time, with few of its pages in memory.
 //!
-//! Blocks are no order of time: each is a lane's, and pages of slow rings reach far. So the window
-//! is cut where the pages that touch a slice are as many as may be held; blocks that reach over a
-//! cut are read again for the next slice.
+//! The window is cut into slices whose pages fit into memory ([`slice`]).
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::decode::{Event, Page, Summary};
+use flightrec_format::decode::{Event, Page};
 use flightrec_format::merge::Merge;
-use flightrec_format::part;
-use flightrec_format::ring::{Gap, LaneStream, Rings};
-use flightrec_store::{BlockRef, FileReader, Kind};
+use flightrec_format::ring::{Gap, LaneStream};
+use flightrec_store::{BlockRef, FileReader, Kind, slice};
 
 /// How much of a file is read.
 #[derive(Debug, Clone, Copy)]
@@ -121,35 +118,8 @@ impl<'f> Slices<'f> {
 
     /// The rings from `next` on as far as there is room for them, and how far that is.
     fn slice(&self) -> (Vec<LaneStream>, u64) {
-        let begins = self.next;
-        let mut ends = self.until;
-        let mut held: Vec<(u64, Page, Summary)> = Vec::new();
-        for block in &self.blocks {
-            if block.header.first >= ends {
-                break;
-            }
-            if !touches(block, begins, ends) {
-                continue;
-            }
-            // What is damaged is missing, as for any reader.
-            let Ok(pages) = self.file.pages(block) else { continue };
-            let pages = pages.into_iter().map(|(page, sums)| (part::begins(&page), page, sums));
-            held.extend(pages.filter(|(first, _, sums)| *first < ends && sums.last >= begins));
-            if held.len() > self.pages {
-                held.sort_by_key(|(first, ..)| *first);
-                // A part of the room stays for what comes.
-                ends = held.get(self.pages - self.pages / 4).map_or(ends, |(first, ..)| *first);
-                held.retain(|(first, ..)| *first < ends);
-            }
-        }
-        let mut rings = Rings::new(self.session);
-        for page in &self.last {
-            rings.add(page.clone());
-        }
-        for (_, page, sums) in held {
-            rings.add_summed(page, sums);
-        }
-        (rings.finish(), ends)
+        let blocks = self.blocks.iter().map(|block| (self.file, block));
+        slice(self.session, blocks, (self.next, self.until), self.pages, &self.last)
     }
 
     /// What is missing between the pages of a slice, and between it and the one before, in order;

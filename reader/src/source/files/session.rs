@@ -470,8 +470,8 @@ impl SessionSource {
         Some((recording, self.remarks.clone()))
     }
 
-    /// Whether all pages that a window needs tell the same of the wall clock, as its blocks' headers
-    /// say: then an event's time does not depend on which of them are read.
+    /// Whether all pages that a window needs tell the same of the wall clock, as its blocks'
+    /// headers say: then an event's time does not depend on which of them are read.
     pub fn is_even(&mut self, window: Window) -> bool {
         let chosen = self.chosen(window);
         let Ok(meta) = self.meta_of(&chosen) else { return false };
