@@ -348,16 +348,23 @@ fn hogs(accounts: &HashMap<u32, Account>) -> Vec<(u64, u32)> {
     ran
 }
 
-/// What is told first: waits of those that the cause names; then for a CPU, or such as nothing can
-/// interrupt; then sleep, which is most often nothing but that, and waits for a CPU of threads that
-/// asked to wait, by a nice value.
+/// What is told first: waits of those that the cause names; then for what there is pressure on;
+/// then for a CPU, or such as nothing can interrupt; then sleep, which is most often nothing but
+/// that, and waits for a CPU of threads that asked to wait, by a nice value.
 fn rank(about: &About, nice: &HashSet<u32>, wait: &Interval) -> u8 {
-    let is_queued = matches!(wait.state, State::Runnable | State::Held);
-    if about.threads.contains(&wait.tid) {
-        0
-    } else if is_queued && !nice.contains(&wait.tid) || wait.state.is_uninterruptible() {
-        1
-    } else {
-        2
+    let is_queued =
+        matches!(wait.state, State::Runnable | State::Held) && !nice.contains(&wait.tid);
+    let is_uninterruptible = wait.state.is_uninterruptible();
+    // `triggers::pressure` names the resource.
+    let is_short = match (about.cause.as_str(), about.subject.as_str()) {
+        ("pressure", "cpu") => is_queued,
+        ("pressure", _) => is_uninterruptible,
+        _ => false,
+    };
+    match () {
+        () if about.threads.contains(&wait.tid) => 0,
+        () if is_short => 1,
+        () if is_queued || is_uninterruptible => 2,
+        () => 3,
     }
 }

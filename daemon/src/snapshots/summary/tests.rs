@@ -263,6 +263,27 @@ fn a_sleep_that_ended_is_told_though_its_thread_has_not_run_since() {
     assert_eq!(told, [(WaitKind::Blocked, 600), (WaitKind::Queued, 300)]);
 }
 
+/// One thread waits in D for 300 ms, another one for a CPU for 200 ms.
+#[test]
+fn what_there_is_pressure_on_is_waited_for_first() {
+    let events = [
+        switch(100, 0, 5, 2, 6),
+        switch(200, 0, 6, 0, 7),
+        switch(400, 0, 7, 1, 5),
+        switch(401, 0, 5, 1, 6),
+    ];
+    for (cause, subject, first) in [
+        ("pressure", "cpu", WaitKind::Queued),
+        ("pressure", "io", WaitKind::Blocked),
+        ("pressure", "memory", WaitKind::Blocked),
+        ("request", "", WaitKind::Blocked),
+    ] {
+        let about = About { cause: cause.into(), subject: subject.into(), ..About::default() };
+        let summary = pass(&about, &events);
+        assert_eq!(summary.waits[0].kind, first, "{cause} {subject}");
+    }
+}
+
 #[test]
 fn a_gap_ends_what_is_known() {
     let (about, meta) = (About { threads: vec![5], ..About::default() }, Meta::default());
