@@ -113,7 +113,7 @@ fn torn(events: &[Value]) -> u64 {
 }
 
 /// What Perfetto answers, a list of rows for each query.
-fn perfetto(trace: &Path, queries: &[&str]) -> Vec<Vec<Value>> {
+pub(crate) fn perfetto(trace: &Path, queries: &[&str]) -> Vec<Vec<Value>> {
     let judge = Path::new(env!("CARGO_MANIFEST_DIR")).join("judges/perfetto/run.sh");
     let output = Command::new(judge)
         .arg(trace)

@@ -5,6 +5,7 @@ mod budget;
 mod copies;
 mod corners;
 mod counts;
+mod critical_path;
 mod crowd;
 mod dd;
 mod descriptors;

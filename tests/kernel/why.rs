@@ -67,11 +67,11 @@ fn happen(mut command: Command, id: &str) -> Result<String, String> {
 }
 
 /// The slow disk; dropping it removes it.
-struct SlowDisk(PathBuf);
+pub(crate) struct SlowDisk(PathBuf);
 
 impl SlowDisk {
     /// `None`: there can be none here; says why.
-    fn make(dir: &Path) -> Option<Self> {
+    pub(crate) fn make(dir: &Path) -> Option<Self> {
         let disk = Self(dir.join("slow"));
         let output = disk.run(&["up", SLOW_IOPS]);
         if output.status.success() {
@@ -154,7 +154,7 @@ impl Incident {
     }
 
     /// The answer; `subject`: about whom.
-    fn why(&self, recorder: &Recorder, subject: &[&str]) -> Value {
+    pub(crate) fn why(&self, recorder: &Recorder, subject: &[&str]) -> Value {
         let since = self.ns("begin_ns", -AROUND);
         let until = self.ns("end_ns", AROUND);
         let window = ["why", "--format", "json", "--since", &since, "--until", &until];

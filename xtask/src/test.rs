@@ -20,7 +20,10 @@ const MEMORY: [&str; 3] = [
 ];
 
 /// Those that need Perfetto's own reader.
-const PERFETTO: [&str; 1] = ["export::perfetto_has_the_same_events"];
+const PERFETTO: [&str; 2] = [
+    "export::perfetto_has_the_same_events",
+    "critical_path::whom_perfetto_says_a_thread_waited_for",
+];
 
 /// Those that need a control group with a limit to its CPU time.
 const QUOTA: [&str; 1] = ["quota::what_is_recorded_adds_up_to_what_the_kernel_counts"];
