@@ -10,6 +10,7 @@ use flightrec_analysis::groups::Shared;
 use flightrec_analysis::reason::is_io_worker;
 use flightrec_analysis::stretches::{Ran, Stretch, Stretches, Woken};
 use flightrec_format::abi::kinds::{BlockComplete, Kind};
+use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::ring::{Gap, LaneStream};
 use rustc_hash::FxHashMap;
@@ -21,7 +22,7 @@ use crate::filter::{Filter, StretchFacts};
 use crate::pipeline::{CallFacts, Choice, EventContext, Part as Missing, Sink};
 use crate::source::Recording;
 use crate::threads::{Threads, trim};
-use crate::window::Window;
+use crate::window::{Window, with_leads};
 use crate::windows::Windows;
 
 /// How long before a wakeup out of an interrupt the end of a request may be that it is due to, ns:
@@ -72,6 +73,9 @@ pub(super) struct Stage {
     names: Threads,
     windows: Windows,
     stretches: Option<Stretches<Told>>,
+    /// From when on events of all CPUs are there: older ones of one CPU do not tell what became of
+    /// its threads on the others.
+    followed_from: u64,
     /// Whether who ran is asked for.
     runs: bool,
     abouts: Abouts,
@@ -106,8 +110,9 @@ impl Stage {
             filter: filter.clone(),
             is_wanted,
             names: recording.threads(),
-            windows,
             stretches: needs.stretches.then(|| Stretches::new(0, false, needs.runs)),
+            followed_from: scheduling_from(recording, with_leads(windows.hull()).from),
+            windows,
             runs: needs.runs,
             abouts: Abouts::new(&recording.meta),
             objects: Shared::default(),
@@ -159,6 +164,9 @@ impl Stage {
     /// Goes on with the states of threads.
     fn follow(&mut self, event: &Event, known: &EventContext<'_>) {
         let Some(stretches) = &mut self.stretches else { return };
+        if event.time < self.followed_from {
+            return;
+        }
         while self.gaps.front().is_some_and(|gap| gap.from <= event.time) {
             if let Some(gap) = self.gaps.pop_front() {
                 stretches.miss(&gap);
@@ -272,6 +280,20 @@ impl Stage {
     pub(super) fn unknown_ns(&self) -> Option<u64> {
         self.stretches.is_some().then_some(self.unknown_ns)
     }
+}
+
+/// From when on the events of scheduling of all CPUs are there, but for gaps: `lead` at the latest.
+fn scheduling_from(recording: &Recording, lead: u64) -> u64 {
+    let begins = recording.meta.cpus.iter().map(|cpu| {
+        let mut streams = recording.streams.iter();
+        let stream = streams.find(|of| of.lane() == Lane::Sched && of.cpu() == *cpu);
+        match stream.and_then(|of| of.pages_from(lead).first()).map(|page| page.header()) {
+            Some(header) if header.seq <= 1 => 0,
+            Some(header) => header.base_mono,
+            None => lead,
+        }
+    });
+    begins.max().unwrap_or(lead).min(lead)
 }
 
 /// Where events go.

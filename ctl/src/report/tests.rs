@@ -1,11 +1,13 @@
 //! Reports of made-up recordings, in every format.
 
+use std::mem::offset_of;
+
 use flightrec_analysis::groups::{CROWDED, Others};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use flightrec_format::abi::kinds::{BlockComplete, BlockIssue, Kind, SockState};
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::{Lane, RawHeader};
 use flightrec_format::abi::record::WakeContext;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event, Plain};
@@ -65,10 +67,21 @@ fn recording(events: &[Event]) -> Recording {
 
 /// A report of all events, with a filter.
 fn report_of(name: &str, by: &[Key], events: &[Event], filter: FilterSpec) -> Table {
+    let now = events.iter().map(|event| event.time).max().unwrap_or(0) + 1;
+    table_of(recording(events), Edge::Open, now, (name, by, filter))
+}
+
+/// A report of a window up to `now`, which is when the recording was read.
+fn table_of(
+    recording: Recording,
+    since: Edge,
+    now: u64,
+    (name, by, filter): (&str, &[Key], FilterSpec),
+) -> Table {
     let scope = Scope {
         past: Past {
             history: HistoryPlan { place: HistoryPlace::Files(Vec::new()), boot: None },
-            since: Edge::Open,
+            since,
             until: Edge::Open,
         },
         dump: None,
@@ -80,9 +93,8 @@ fn report_of(name: &str, by: &[Key], events: &[Event], filter: FilterSpec) -> Ta
     let by = if by.is_empty() { report.shape().default } else { by };
     let zone = TimeZone::UTC;
     let mut pass = Pass::new(&scope, &mut *report, by, &zone);
-    let now = events.iter().map(|event| event.time).max().unwrap_or(0) + 1;
     let clock = Clock { now, wall_offset: 0 };
-    pass.take(&Chapter::only(recording(events), clock, Edge::Open, Edge::Open)).unwrap();
+    pass.take(&Chapter::only(recording, clock, since, Edge::Open)).unwrap();
     pass.finish(100).unwrap()
 }
 
@@ -189,6 +201,33 @@ fn waits_have_reasons_wakers_and_delays() {
     assert_eq!(rows(&report_of("waits", &[], &waits(), read)).len(), 0);
     let flock = FilterSpec { syscall: vec!["flock".into()], ..FilterSpec::default() };
     assert_eq!(rows(&report_of("waits", &[], &waits(), flock)).len(), 1);
+}
+
+/// The pages of one CPU reach further back than those of the other, where a thread ran on, and
+/// ended.
+#[test]
+fn what_was_before_all_cpus_are_read_tells_nothing() {
+    const S: u64 = 1_000_000_000;
+    let is_delayed = |other: u64| {
+        let mut collector = Collector::new(Meta { cpus: vec![0, 1], ..meta() });
+        for events in [
+            &[switch(S, 0, 4, 1, 5), switch(2 * S, 0, 5, 0, 6), switch(11 * S, 0, 6, 0, 4)][..],
+            &[switch(other, 1, 8, 1, 0), switch(11 * S, 1, 0, 0, 8)],
+        ] {
+            let mut writer = PageWriter::new(1, Lane::Sched, events[0].cpu, 0);
+            events.iter().for_each(|event| writer.push(event).unwrap());
+            let mut page = writer.finish().remove(0);
+            // Not the first of its ring.
+            page[offset_of!(RawHeader, seq)] = 9;
+            collector.add(&page[..]).unwrap();
+        }
+        let recording = collector.finish(Totals::default());
+        let asked = ("runq", &[Key::Tid][..], FilterSpec::default());
+        let table = table_of(recording, Edge::Ago(2 * S + 1), 12 * S + 1, asked);
+        rows(&table).iter().any(|row| row["tid"] == 5)
+    };
+    assert!(is_delayed(S));
+    assert!(!is_delayed(9 * S));
 }
 
 /// A request that ended just before a thread released a lock did not end the wait for it.
