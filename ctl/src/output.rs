@@ -27,8 +27,8 @@ pub enum OutputError {
     Exists(PathBuf),
     /// What is there is not what it would be replaced by.
     #[error(
-        "{} has something that no export has ({}): name another directory, or remove it", .path.display(),
-        .name.escape_debug()
+        "{} has something that no export has ({}): name another directory, or remove it",
+        .path.display(), .name.escape_debug()
     )]
     Foreign {
         /// The directory.

@@ -112,7 +112,8 @@ pub trait Exporter: Send {
     /// No more events come.
     fn end(&mut self, out: &mut Vec<u8>) -> Result<(), ExportError>;
 
-    /// Appends what stands behind what [`Self::end`] made, some of it; `false`: there was none left.
+    /// Appends what stands behind what [`Self::end`] made, some of it; `false`: there was none
+    /// left.
     fn more(&mut self, out: &mut Vec<u8>) -> Result<bool, ExportError> {
         let _ = out;
         Ok(false)

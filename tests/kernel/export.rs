@@ -287,7 +287,7 @@ fn parquet_has_the_same_events() {
         "select count(*) as n from waits where kind = 'blocked' and io_wait",
         "select count(*) as n from waits where kind = 'cpu' and dur_ns > 0",
         "select count(*) as n from waits where function is not null",
-        "select count(*) as n from processes where args like 'dd if=/dev/zero of=%' and exit_code = 0",
+        "select count(*) as n from processes where args like 'dd if=/dev/zero%' and exit_code = 0",
         "select count(*) as n from coverage where what = 'window'",
         "select count(*) as n from coverage where what = 'gap'",
         "select count(*) as n from events where ts_ns < 1700000000000000000",

@@ -95,6 +95,8 @@ pub struct Ctf {
     first: Vec<First>,
     /// Gaps of which nobody knows what they lost.
     unknown: u64,
+    /// Calls with arguments that are not recorded.
+    bare: u64,
     /// Events for whose class there was no room.
     left_out: u64,
     /// An event in the making.
@@ -119,6 +121,7 @@ impl Ctf {
             gaps: FxHashMap::default(),
             first: Vec::new(),
             unknown: 0,
+            bare: 0,
             left_out: 0,
             fields: Vec::new(),
             data: Vec::new(),
@@ -288,8 +291,13 @@ impl Ctf {
                 // A path that is not recorded.
                 (None, _) if known.is_some_and(|(_, is_text)| *is_text) => self.text(name, ""),
                 (None, Some(number)) => self.long(name, *number as i64),
-                (None, None) => {}
+                // Readers expect all fields of a call.
+                (None, None) => self.long(name, 0),
             }
+        }
+        if recorded < count {
+            self.int("flightrec_recorded", recorded as i64);
+            self.bare += 1;
         }
         if let Some(names) = names {
             self.arguments.insert((call.abi, call.nr), names);
@@ -645,10 +653,17 @@ impl Exporter for Ctf {
                 }
             ));
         }
+        if self.bare != 0 {
+            remarks.push(format!(
+                "of {} calls not all arguments are recorded: in CTF these are 0 or empty, and the \
+                 field flightrec_recorded tells how many of the first ones are",
+                self.bare
+            ));
+        }
         if self.is_set {
             remarks.push(
-                "CTF has one offset of the wall clock: it was set meanwhile, and later times of day \
-                 are not right"
+                "CTF has one offset of the wall clock: it was set meanwhile, and later times of \
+                 day are not right"
                     .to_owned(),
             );
         }

@@ -135,7 +135,8 @@ impl Table {
                     required binary session (STRING); required binary boot_id (STRING);
                     required binary host (STRING); required binary kernel (STRING);
                     required binary machine (STRING); required binary recorder (STRING);
-                    required int32 cpus; required int64 started_ns; required int64 wall_minus_mono_ns;
+                    required int32 cpus; required int64 started_ns;
+                    required int64 wall_minus_mono_ns;
                 }"
             }
         }
