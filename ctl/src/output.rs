@@ -25,6 +25,17 @@ pub enum OutputError {
     /// It is there.
     #[error("{} exists: --force replaces it", .0.display())]
     Exists(PathBuf),
+    /// What is there is not what it would be replaced by.
+    #[error(
+        "{} has something that no export has ({}): name another directory, or remove it",
+        .path.display(), .name.escape_debug()
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// What is in it.
+        name: String,
+    },
     /// It is a directory, or has no name.
     #[error("{} is not a file name", .0.display())]
     Name(PathBuf),

@@ -112,6 +112,13 @@ pub trait Exporter: Send {
     /// No more events come.
     fn end(&mut self, out: &mut Vec<u8>) -> Result<(), ExportError>;
 
+    /// Appends what stands behind what [`Self::end`] made, some of it; `false`: there was none
+    /// left.
+    fn more(&mut self, out: &mut Vec<u8>) -> Result<bool, ExportError> {
+        let _ = out;
+        Ok(false)
+    }
+
     /// What the format had no place for, in sentences; asked for behind [`Self::end`].
     fn remarks(&self) -> Vec<String> {
         Vec::new()

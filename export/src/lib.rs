@@ -14,14 +14,19 @@
 //! valid whatever the recording holds.
 
 pub mod chrome;
+pub mod ctf;
 pub mod devices;
 pub mod exporter;
 pub mod gaps;
 mod json;
+mod kernel;
+mod kind;
 pub mod lanes;
+pub mod parquet;
 pub mod perfetto;
 pub mod printable;
 pub mod profile;
 pub mod stacks;
+pub mod trace_dat;
 
 pub use self::exporter::{ExportError, Exporter, Session, Value, Words};

@@ -10,9 +10,12 @@ use std::borrow::Cow;
 /// `bytes` in that notation.
 pub fn printable(bytes: &[u8]) -> Cow<'_, str> {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\';
-    if bytes.iter().all(is_plain) {
-        // ASCII is UTF-8.
-        return String::from_utf8_lossy(bytes);
+    // Many bytes at once: paths are looked at by the million.
+    let all_plain = |block: &[u8]| block.iter().fold(true, |all, byte| all & is_plain(byte));
+    if bytes.chunks(32).all(all_plain)
+        && let Ok(text) = std::str::from_utf8(bytes)
+    {
+        return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(bytes.len() + 16);
     for chunk in bytes.utf8_chunks() {

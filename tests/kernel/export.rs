@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use flightrec_tests::{Recorder, c_program};
+use flightrec_tests::{Recorder, c_program, online_cpus};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -35,7 +35,22 @@ impl Saved {
 
     /// With something else before its end.
     fn beside(more: impl FnOnce()) -> Self {
-        let recorder = start("");
+        Self::with("", more)
+    }
+
+    /// One that has not all: more calls than 1 % of a CPU pays for.
+    fn with_gaps() -> Self {
+        let limit = "[budget]\ntotal = \"off\"\nper_cpu = \"1%\"\nburst = \"1s\"\n";
+        Self::with(limit, || {
+            let cpu = online_cpus().last().expect("a CPU").to_string();
+            let mut storm = Command::new(c_program("storm", &[]));
+            let status = storm.args(["calls", &cpu, "80000"]).stdout(Stdio::null()).status();
+            assert!(status.expect("storm").success());
+        })
+    }
+
+    fn with(config: &str, more: impl FnOnce()) -> Self {
+        let recorder = start(config);
         let dir = TempDir::new().expect("directory");
         let work = Command::new("sh")
             .args(["-c", WORK, "sh"])
@@ -76,15 +91,22 @@ impl Saved {
         out
     }
 
-    /// Its events, but what is none: coverage, gaps, steps of the clock.
-    fn events(&self) -> Vec<Value> {
+    /// All that is told of it.
+    fn lines(&self) -> Vec<Value> {
         let output = self.recorder.flightctl(&["dump", &self.file(), "--format", "jsonl"]);
         let text = String::from_utf8(output.stdout).expect("UTF-8");
-        let all = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
-        all.filter(|event: &Value| {
-            !["coverage", "gap", "clock_set"].contains(&event["event"].as_str().expect("a kind"))
-        })
-        .collect()
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// Its events, but what is none: coverage, gaps, steps of the clock.
+    fn events(&self) -> Vec<Value> {
+        self.lines()
+            .into_iter()
+            .filter(|event: &Value| {
+                !["coverage", "gap", "clock_set"]
+                    .contains(&event["event"].as_str().expect("a kind"))
+            })
+            .collect()
     }
 }
 
@@ -226,6 +248,293 @@ fn perfettos_traces_are_small() {
     assert!(bytes <= 8 * n, "{bytes} bytes for {n} events of the scheduler");
     let (bytes, n) = of("sys_enter,sys_exit");
     assert!(bytes <= 25 * (n / 2), "{bytes} bytes for {} calls", n / 2);
+}
+
+/// What DuckDB or polars answers about the tables of an export.
+fn tables(engine: &str, dir: &Path, queries: &[&str]) -> Vec<Vec<Value>> {
+    let judge = Path::new(env!("CARGO_MANIFEST_DIR")).join("judges/parquet/run.sh");
+    let mut judge = Command::new(judge);
+    judge.arg(engine).arg(dir).args(queries).stdin(Stdio::null());
+    let output = judge.output().expect("the judge");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let rows: Vec<_> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let installed = "tests/judges/parquet/setup.sh installs what it needs";
+    assert_eq!(rows.len(), queries.len(), "{installed}: {output:?}");
+    rows
+}
+
+/// A number of the first row.
+fn number(rows: &[Value], key: &str) -> u64 {
+    rows[0][key].as_u64().unwrap_or_else(|| panic!("no number {key}: {:?}", rows[0]))
+}
+
+#[test]
+fn parquet_has_the_same_events() {
+    let saved = Saved::new();
+    let dir = saved.export("parquet", &[]);
+    let events = saved.events();
+    let ours = counts(&events);
+    let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).count() as u64;
+    // What both engines take.
+    let queries = [
+        "select tid, kind, count(*) as n from events group by tid, kind",
+        "select sum(cast(has_entry as bigint)) as n from calls",
+        "select sum(cast(has_exit as bigint)) as n from calls",
+        "select count(*) as n from calls where has_entry and has_exit and dur_ns is null",
+        "select count(*) as n from block_io",
+        "select count(*) as n from calls where name = 'openat' and path like '/usr/share/doc%'",
+        "select count(*) as n from calls where name = 'write' and file like '%/file' and ret > 0",
+        "select count(*) as n from waits where kind = 'blocked' and io_wait",
+        "select count(*) as n from waits where kind = 'cpu' and dur_ns > 0",
+        "select count(*) as n from waits where function is not null",
+        "select count(*) as n from processes where args like 'dd if=/dev/zero%' and exit_code = 0",
+        "select count(*) as n from coverage where what = 'window'",
+        "select count(*) as n from coverage where what = 'gap'",
+        "select count(*) as n from events where ts_ns < 1700000000000000000",
+        "select max(ts_ns) as n from events",
+    ];
+    for engine in ["duckdb", "polars"] {
+        let rows = tables(engine, &dir, &queries);
+        let theirs: Counts = rows[0]
+            .iter()
+            .map(|row| {
+                let number = |key: &str| row[key].as_u64().expect("a number");
+                ((number("tid"), row["kind"].as_str().expect("a kind").to_owned()), number("n"))
+            })
+            .collect();
+        assert_eq!(theirs, ours, "{engine}");
+        assert_eq!(number(&rows[1], "n"), of("sys_enter"), "{engine}");
+        assert_eq!(number(&rows[2], "n"), of("sys_exit"), "{engine}");
+        assert_eq!(number(&rows[3], "n"), 0, "{engine}: calls that are whole have a duration");
+        assert_eq!(number(&rows[4], "n"), of("block_complete"), "{engine}");
+        for (at, what) in (5..).zip(["opens", "writes", "I/O waits", "CPU waits", "stacks", "dd"]) {
+            assert!(number(&rows[at], "n") > 0, "{engine}: {what}");
+        }
+        assert!(number(&rows[11], "n") >= 1, "{engine}: a window");
+        let gaps = saved.lines().iter().filter(|line| line["event"] == "gap").count() as u64;
+        assert_eq!(number(&rows[12], "n"), gaps, "{engine}: gaps");
+        assert_eq!(number(&rows[13], "n"), 0, "{engine}: times");
+        let newest = events.iter().filter_map(|event| event["mono_ns"].as_u64()).max();
+        let ahead = number(
+            &tables(engine, &dir, &["select wall_minus_mono_ns as n from recordings"])[0],
+            "n",
+        );
+        let off = number(&rows[14], "n").abs_diff(newest.expect("events") + ahead);
+        assert!(off < 1_000_000, "{engine}: times are {off} ns off");
+    }
+}
+
+/// Each query of docs/sql.md answers, and those that this work must show have rows.
+#[test]
+fn questions_in_sql() {
+    let saved = Saved::new();
+    let dir = saved.export("parquet", &[]);
+    let page = include_str!("../../docs/sql.md");
+    let queries: Vec<&str> = page
+        .split("```sql\n")
+        .skip(1)
+        .map(|block| block.split("```").next().expect("the end of a block"))
+        .collect();
+    assert_eq!(queries.len(), 10);
+    let rows = tables("duckdb", &dir, &queries);
+    for (query, rows) in queries.iter().zip(&rows).skip(1) {
+        assert!(!rows.is_empty(), "{query}");
+    }
+    assert!(rows[1].iter().any(|row| row["comm"] == "dd"), "dd syncs: {:?}", rows[1]);
+    let file = saved.dir.path().join("file").display().to_string();
+    assert!(rows[7].iter().any(|row| row["file"] == *file), "dd writes: {:?}", rows[7]);
+}
+
+/// What the gaps of a recording lack on each CPU, and how many there are; of a CPU with a gap of
+/// unknown size nothing is said.
+fn missing(lines: &[Value]) -> BTreeMap<u64, u64> {
+    let mut sums: BTreeMap<u64, Option<u64>> = BTreeMap::new();
+    for gap in lines.iter().filter(|line| line["event"] == "gap") {
+        let refused = gap["refused"].as_object().expect("counts").iter();
+        let refused = refused.filter(|(reason, _)| *reason != "own");
+        let refused: u64 = refused.map(|(_, n)| n.as_u64().expect("a number")).sum();
+        let lost = if gap["reason"] == "refused" { Some(0) } else { gap["missing"].as_u64() };
+        let sum = sums.entry(gap["cpu"].as_u64().expect("a CPU")).or_insert(Some(0));
+        *sum = sum.zip(lost).map(|(sum, lost)| sum + lost + refused);
+    }
+    sums.into_iter().filter_map(|(cpu, sum)| Some((cpu, sum?))).collect()
+}
+
+/// Names of events in the formats that have the kernel's, and the kinds that they are.
+fn kind(name: &str) -> &str {
+    match name {
+        "sched_switch" => "switch",
+        "sched_waking" => "waking",
+        "sched_wakeup_new" => "wakeup_new",
+        "sched_migrate_task" => "migrate",
+        "sched_process_fork" => "fork",
+        "sched_process_exec" => "exec",
+        "sched_process_exit" => "exit",
+        "block_rq_insert" => "block_insert",
+        "block_rq_issue" => "block_issue",
+        "block_rq_complete" => "block_complete",
+        _ if name.starts_with("sys_enter_") || name.starts_with("syscall_entry_") => "sys_enter",
+        _ if name.starts_with("sys_exit_") || name.starts_with("syscall_exit_") => "sys_exit",
+        _ => name.strip_prefix("flightrec_").unwrap_or(name),
+    }
+}
+
+#[test]
+fn trace_dat_has_the_same_events() {
+    check_trace_dat(&Saved::new(), 0);
+    // Most of what was refused.
+    check_trace_dat(&Saved::with_gaps(), 10_000);
+}
+
+/// `least`: so many events are missing at least.
+fn check_trace_dat(saved: &Saved, least: u64) {
+    let trace = saved.export("trace.dat", &[]);
+    let output = Command::new("trace-cmd").arg("report").arg("-i").arg(&trace).output();
+    let output = output.expect("tests/judges/trace-cmd/setup.sh installs it");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let line = regex::Regex::new(r"^ *.+-(\d+) +\[(\d+)\] +\d+\.\d+: (\w+): ").expect("regex");
+    let lost = regex::Regex::new(r"^CPU:(\d+) \[(\d+) EVENTS DROPPED\]$").expect("regex");
+    let mut theirs = Counts::new();
+    let mut dropped: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut told: BTreeMap<&str, u64> = BTreeMap::new();
+    for text in text.lines().skip(1) {
+        if let Some(found) = lost.captures(text) {
+            let number = |at: usize| found[at].parse::<u64>().expect("a number");
+            *dropped.entry(number(1)).or_default() += number(2);
+        } else if let Some(found) = line.captures(text) {
+            let kind = kind(found.get(3).expect("a name").as_str());
+            if ["gap", "coverage"].contains(&kind) {
+                *told.entry(kind).or_default() += 1;
+                continue;
+            }
+            let tid = found[1].parse().expect("a thread");
+            *theirs.entry((tid, kind.to_owned())).or_default() += 1;
+        } else {
+            assert!(text.contains("EVENTS DROPPED"), "{text:?}");
+        }
+    }
+    let lines = saved.lines();
+    assert_eq!(theirs, counts(&saved.events()));
+    let ours = missing(&lines);
+    assert!(ours.values().sum::<u64>() >= least, "{ours:?}");
+    for (cpu, n) in &ours {
+        assert_eq!(dropped.get(cpu), Some(n), "CPU {cpu}: {ours:?}");
+    }
+    let gaps = lines.iter().filter(|line| line["event"] == "gap").count() as u64;
+    assert_eq!(told.get("gap").copied().unwrap_or_default(), gaps);
+    assert!(told["coverage"] >= 1);
+    let shown = |part: &str| assert!(text.contains(part), "no {part:?}");
+    shown("sys_enter_openat:     dfd=AT_FDCWD, filename=/usr/share/doc");
+    shown(" ENOENT\n");
+    shown("text=end of \\33[2J work");
+}
+
+#[test]
+fn ctf_has_the_same_events() {
+    check_ctf(&Saved::new(), 0);
+    // Most of what was refused.
+    check_ctf(&Saved::with_gaps(), 10_000);
+}
+
+/// `least`: so many events are missing at least.
+fn check_ctf(saved: &Saved, least: u64) {
+    let trace = saved.export("ctf", &[]);
+    let output = Command::new("babeltrace2").arg(&trace).output();
+    let output = output.expect("tests/judges/ctf/setup.sh installs it");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let line = regex::Regex::new(
+        r"^\[[\d:.]+\] \([^)]*\) \S+ (\w+): \{ cpu_id = \d+ \}, \{ pid = -?\d+, tid = (\d+) \}",
+    )
+    .expect("regex");
+    let mut theirs = Counts::new();
+    let mut told: BTreeMap<&str, u64> = BTreeMap::new();
+    for text in text.lines() {
+        let found = line.captures(text).unwrap_or_else(|| panic!("{text:?}"));
+        let name = found.get(1).expect("a name").as_str();
+        let kind = kind(name);
+        if name.starts_with("lttng_") || ["gap", "coverage"].contains(&kind) {
+            *told.entry(kind).or_default() += 1;
+            continue;
+        }
+        let tid = found[2].parse().expect("a thread");
+        *theirs.entry((tid, kind.to_owned())).or_default() += 1;
+    }
+    let lines = saved.lines();
+    assert_eq!(theirs, counts(&saved.events()));
+    let gaps = lines.iter().filter(|line| line["event"] == "gap").count() as u64;
+    assert_eq!(told.get("gap").copied().unwrap_or_default(), gaps);
+    assert!(told["coverage"] >= 1 && told["lttng_statedump_process_state"] > 10);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lost =
+        regex::Regex::new(r"Tracer discarded (\d+) events? .*channel0_(\d+)").expect("regex");
+    let mut dropped: BTreeMap<u64, u64> = BTreeMap::new();
+    for found in lost.captures_iter(&said) {
+        let number = |at: usize| found[at].parse::<u64>().expect("a number");
+        *dropped.entry(number(2)).or_default() += number(1);
+    }
+    let ours = missing(&lines);
+    assert!(ours.values().sum::<u64>() >= least, "{ours:?}");
+    for (cpu, n) in &ours {
+        assert_eq!(dropped.get(cpu), Some(n), "CPU {cpu}: {said}");
+    }
+    let analyse = Path::new(env!("CARGO_MANIFEST_DIR")).join("judges/ctf/analyse.sh");
+    let of = |analysis: &str| {
+        let output = Command::new(&analyse).arg(analysis).arg(trace.join("kernel")).output();
+        let output = output.expect("the judge");
+        assert!(output.status.success(), "{analysis}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for (analysis, expected) in [
+        ("sched-log", "dd ("),
+        ("sched-top", "Latency"),
+        ("iolatencytop", "fsync"),
+        ("io-log", "/usr/share/doc"),
+        ("cputop", "Per-TID Usage"),
+        ("syscallstats", "- openat "),
+    ] {
+        let text = of(analysis);
+        assert!(text.contains(expected), "{analysis} has no {expected:?}: {text}");
+    }
+}
+
+/// A directory is whole or not there, and what it did not make stays.
+#[test]
+fn a_directory_of_an_export() {
+    let saved = Saved::new();
+    let dir = saved.export("parquet", &[]);
+    let (file, name) = (saved.file(), dir.display().to_string());
+    let all = ["export", &file, "--format", "parquet", "-o", &name];
+    let said = |args: &[&str]| {
+        let output = saved.recorder.flightctl(args);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    assert!(said(&all).contains("--force"));
+    let before = fs::read(dir.join("events.parquet")).expect("a table");
+    saved.export("parquet", &[]);
+    assert_eq!(fs::read(dir.join("events.parquet")).expect("a table"), before, "the same again");
+    fs::write(dir.join("mine.parquet"), "mine").expect("a file");
+    let forced = [&all[..], &["--force"]].concat();
+    assert!(said(&forced).contains("mine.parquet"));
+    assert_eq!(fs::read(dir.join("mine.parquet")).expect("a file"), b"mine");
+    assert!(said(&["export", &file, "--format", "parquet", "-o", "-"]).contains("directory"));
+    assert!(said(&["export", &file, "--format", "parquet", "-o", "/dev/full"]).contains("direct"));
+    // A full disk.
+    let full = saved.dir.path().join("full");
+    fs::create_dir(&full).expect("a directory");
+    let mounted = |args: &[&str]| Command::new(args[0]).args(&args[1..]).status().expect("run");
+    let path = full.display().to_string();
+    assert!(mounted(&["mount", "-t", "tmpfs", "-o", "size=64k", "nodev", &path]).success());
+    let out = full.join("out").display().to_string();
+    let output = saved.recorder.flightctl(&["export", &file, "--format", "parquet", "-o", &out]);
+    let left = fs::read_dir(&full).expect("a directory").count();
+    assert!(mounted(&["umount", &path]).success());
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("No space left") && said.contains(".parquet"), "{said}");
+    assert_eq!(left, 0, "nothing is left");
 }
 
 #[test]

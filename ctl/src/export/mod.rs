@@ -70,15 +70,25 @@ impl Export {
         self.lock().error.is_some()
     }
 
-    /// No more events come: the rest of its bytes, and what the format had no place for.
+    /// No more events come: writes the rest of its bytes, and returns what the format had no place
+    /// for.
     ///
     /// # Errors
-    /// Why the export can't be finished.
-    pub fn end(&self) -> Result<(Vec<u8>, Vec<String>), ExportError> {
-        let mut shared = self.lock();
-        let mut out = std::mem::take(&mut shared.pending);
-        shared.exporter.end(&mut out)?;
-        Ok((out, shared.exporter.remarks()))
+    /// Why the export can't be finished: an [`ExportError`], or what `write` returns.
+    pub fn end(
+        &self,
+        mut write: impl FnMut(&[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Vec<String>> {
+        // Whoever writes may ask for an error: the lock is free meanwhile.
+        let mut out = std::mem::take(&mut self.lock().pending);
+        self.lock().exporter.end(&mut out)?;
+        write(&out)?;
+        out.clear();
+        while self.lock().exporter.more(&mut out)? {
+            write(&out)?;
+            out.clear();
+        }
+        Ok(self.lock().exporter.remarks())
     }
 }
 

@@ -6,8 +6,11 @@ use proptest::prelude::*;
 
 use flightrec_export::Exporter;
 use flightrec_export::chrome::Chrome;
+use flightrec_export::ctf::Ctf;
+use flightrec_export::parquet::{Parquet, Table};
 use flightrec_export::perfetto::Perfetto;
 use flightrec_export::profile::{Form, Profile};
+use flightrec_export::trace_dat::TraceDat;
 use flightrec_format::control::Totals;
 use flightrec_format::meta::Meta;
 
@@ -40,7 +43,11 @@ fn exported(recording: &Recording, exporter: Box<dyn Exporter>) -> Vec<u8> {
     let filter = FilterPlan::all().resolve(&recording.meta).unwrap();
     print::run(recording, Window::ALL, &filter, wall, events, &mut out).unwrap();
     assert!(export.error().is_none());
-    out.extend(export.end().unwrap().0);
+    let end = export.end(|bytes| {
+        out.extend_from_slice(bytes);
+        Ok(())
+    });
+    end.unwrap();
     out
 }
 
@@ -247,5 +254,68 @@ fn texts_take_hostile_texts() {
     let texts = check_texts(&marks(&HOSTILE));
     for expected in ["plain", "\\33[2J\"}],{\\\\", "\\377\\376;a b", "</script><b>"] {
         assert!(texts.iter().any(|text| text == expected), "{expected}: {texts:?}");
+    }
+}
+
+/// The formats of several files, and those that wait in one, are whole, whatever is recorded.
+/// Returns CTF's metadata and its events, and the bytes of trace.dat.
+fn check_files(recording: &Recording) -> (String, Vec<u8>, Vec<u8>) {
+    let dir = tempfile::tempdir().unwrap();
+    let tables = dir.path().join("tables");
+    std::fs::create_dir(&tables).unwrap();
+    assert!(exported(recording, Box::new(Parquet::new(&tables))).is_empty());
+    for table in Table::ALL {
+        let bytes = std::fs::read(tables.join(format!("{}.parquet", table.name()))).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{}", table.name());
+    }
+    let trace = dir.path().join("ctf");
+    std::fs::create_dir(&trace).unwrap();
+    assert!(exported(recording, Box::new(Ctf::new(&trace))).is_empty());
+    let mut events = Vec::new();
+    let mut metadata = String::new();
+    for entry in std::fs::read_dir(trace.join("kernel")).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        if path.ends_with("metadata") {
+            metadata = String::from_utf8(bytes).expect("UTF-8");
+            continue;
+        }
+        // Packet behind packet, to the end.
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            assert_eq!(rest[..4], 0xc1fc_1fc1_u32.to_le_bytes());
+            let bits = u64::from_le_bytes(rest[56..64].try_into().unwrap());
+            rest = &rest[usize::try_from(bits / 8).unwrap()..];
+        }
+        events.extend(bytes);
+    }
+    assert!(metadata.chars().all(|c| !c.is_control() || c == '\n'), "{metadata:?}");
+    assert_eq!(metadata.matches('{').count(), metadata.matches('}').count(), "{metadata}");
+    let dat = exported(recording, Box::new(TraceDat::new(dir.path()).unwrap()));
+    assert!(dat.starts_with(b"\x17\x08\x44tracing6\0") && dat.len().is_multiple_of(4096));
+    (metadata, events, dat)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(50))]
+
+    #[test]
+    fn any_pages_are_exported_as_files(pages in prop::collection::vec(page(), 0..12)) {
+        let meta = Meta { session: 1, cpus: vec![0, 1], ..Meta::default() };
+        let mut collector = Collector::new(meta);
+        for page in &pages {
+            collector.add(page).unwrap();
+        }
+        check_files(&collector.finish(Totals::default()));
+    }
+}
+
+#[test]
+fn files_take_hostile_texts() {
+    let (_, events, dat) = check_files(&marks(&HOSTILE));
+    let holds = |all: &[u8], text: &[u8]| all.windows(text.len()).any(|part| part == text);
+    for expected in ["plain", "\\33[2J\"}],{\\\\", "\\377\\376;a b", "</script><b>"] {
+        let text = [expected.as_bytes(), b"\0"].concat();
+        assert!(holds(&events, &text) && holds(&dat, &text), "{expected}");
     }
 }

@@ -33,7 +33,6 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use flightrec_format::abi::kinds::Kind;
-use flightrec_format::abi::record::Act;
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::ring::Gap;
 use flightrec_reader::coverage::Report;
@@ -51,6 +50,7 @@ use self::tracks::{Of, Tracks, Who};
 use crate::devices::Devices;
 use crate::exporter::{ExportError, Exporter, Session, Value, Words};
 use crate::gaps;
+use crate::kind;
 use crate::printable::printable;
 use crate::stacks::Frames;
 
@@ -392,12 +392,9 @@ impl Exporter for Perfetto {
                 let on = Some(Of::Named("Marks"));
                 self.instant(event, known, words, (Kind::Mark.name(), "text"), on);
             }
-            Body::Act(act, _) => {
-                let levels = [Act::Level, Act::Detached, Act::Attached];
-                let is_level = levels.into_iter().any(|level| level as u16 == *act);
-                let category = if is_level { "level" } else { Kind::Mark.name() };
+            body @ Body::Act(..) => {
                 let on = Some(Of::Named("Recorder"));
-                self.instant(event, known, words, (category, "text"), on);
+                self.instant(event, known, words, (kind::name(body), "text"), on);
             }
             Body::Plain(plain) => self.plain(event, plain, known, words),
             Body::IoSubmit { .. } => {

@@ -7,7 +7,8 @@ use flightrec_reader::threads::trim;
 use super::field::event as ftrace;
 use super::proto::{bytes, number};
 use super::sched::{Switch, Waking};
-use super::{Perfetto, TIME_MAX, WAITING_MAX, sched};
+use super::{Perfetto, TIME_MAX, WAITING_MAX};
+use crate::kernel::state;
 use crate::printable::printable;
 
 impl Perfetto {
@@ -15,7 +16,7 @@ impl Perfetto {
         let time = event.time.min(TIME_MAX);
         match event.body {
             Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio } => {
-                let state = sched::state(prev_state, preempted);
+                let state = state(prev_state, preempted);
                 let of = Switch {
                     time,
                     prev: (event.tid, known.comm, prev_prio),

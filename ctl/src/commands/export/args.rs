@@ -42,7 +42,7 @@ pub struct ExportArgs {
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
     pub format: ExportFormat,
     /// Write to OUT; `-`: to standard output. It is there when it is whole: until then it is
-    /// OUT.part-PID, which an error removes.
+    /// OUT.part-PID, which an error removes. Of a format of several files, OUT is a directory.
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
     /// Replace OUT if it exists.
@@ -68,4 +68,11 @@ pub enum ExportFormat {
     Folded,
     /// Stacks of samples and of long waits: <https://www.speedscope.app>.
     Speedscope,
+    /// `trace-cmd report`, `KernelShark`.
+    #[value(name = "trace.dat")]
+    TraceDat,
+    /// CTF 1.8, as LTTng names things: babeltrace, Trace Compass. OUT is a directory.
+    Ctf,
+    /// Tables for SQL, as DuckDB, ClickHouse, polars and Spark read them: OUT is a directory.
+    Parquet,
 }

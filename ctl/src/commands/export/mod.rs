@@ -27,6 +27,10 @@ impl Arguments for ExportArgs {
                 "one service in a saved file",
             ),
             (
+                "flightctl export --last 1m --format parquet -o tables",
+                "tables for DuckDB and other engines",
+            ),
+            (
                 "flightctl export --last 1m --comm nginx --format folded -o - | flamegraph.pl",
                 "a flame graph of what ran",
             ),

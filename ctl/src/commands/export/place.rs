@@ -1,26 +1,37 @@
 //! Where an export goes: there only when it is whole.
+//!
+//! A directory is replaced (`--force`) only if an export made all that is in it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::output::OutputError;
 
-/// A file that gets its name when it is whole; without that it is removed.
+/// A file, or a directory, that gets its name when it is whole; without that it is removed.
 #[derive(Debug)]
 pub(super) struct Partial {
     path: PathBuf,
     /// Where it is until then.
     part: PathBuf,
+    /// Which files an export may have in a directory; `None`: it is a file.
+    files: Option<fn(&str) -> bool>,
     is_kept: bool,
+}
+
+/// Where an export is until it is whole.
+pub(super) fn part(path: &Path) -> Result<PathBuf, OutputError> {
+    let mut name = path.file_name().ok_or_else(|| OutputError::Name(path.into()))?.to_os_string();
+    name.push(format!(".part-{}", std::process::id()));
+    Ok(path.with_file_name(name))
 }
 
 impl Partial {
     /// Begins a file. What is there is replaced with `force` only; a new one is for its owner and
     /// group only, as what is recorded is sensitive.
     pub(super) fn file(path: &Path, force: bool) -> Result<(Self, File), OutputError> {
-        let partial = Self::new(path, force)?;
+        let partial = Self::new(path, force, None)?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o640);
         let file = options
@@ -29,30 +40,72 @@ impl Partial {
         Ok((partial, file))
     }
 
-    fn new(path: &Path, force: bool) -> Result<Self, OutputError> {
+    /// Begins a directory, as [`Self::file`]. `files` says of a file's name whether an export of
+    /// this format may have made it, `/` being behind the name of a directory.
+    pub(super) fn directory(
+        path: &Path,
+        force: bool,
+        files: fn(&str) -> bool,
+    ) -> Result<Self, OutputError> {
+        let partial = Self::new(path, force, Some(files))?;
+        if force && path.symlink_metadata().is_ok() {
+            is_export(path, files)?;
+        }
+        DirBuilder::new()
+            .mode(0o750)
+            .create(&partial.part)
+            .map_err(|source| OutputError::Io { path: partial.part.clone(), source })?;
+        Ok(partial)
+    }
+
+    fn new(path: &Path, force: bool, files: Option<fn(&str) -> bool>) -> Result<Self, OutputError> {
         if !force && path.symlink_metadata().is_ok() {
             return Err(OutputError::Exists(path.into()));
         }
-        let mut name =
-            path.file_name().ok_or_else(|| OutputError::Name(path.into()))?.to_os_string();
-        name.push(format!(".part-{}", std::process::id()));
-        Ok(Self { path: path.into(), part: path.with_file_name(name), is_kept: false })
+        Ok(Self { path: path.into(), part: part(path)?, files, is_kept: false })
     }
 
     /// It is whole: gives it its name.
     pub(super) fn keep(mut self) -> Result<(), OutputError> {
         let failed = |source| OutputError::Io { path: self.path.clone(), source };
+        if let Some(files) = self.files
+            && self.path.symlink_metadata().is_ok()
+        {
+            is_export(&self.path, files)?;
+            fs::remove_dir_all(&self.path).map_err(failed)?;
+        }
         fs::rename(&self.part, &self.path).map_err(failed)?;
         self.is_kept = true;
         Ok(())
     }
 }
 
+/// Refuses a directory with anything in it that is no export's.
+fn is_export(path: &Path, files: fn(&str) -> bool) -> Result<(), OutputError> {
+    let failed = |source| OutputError::Io { path: path.into(), source };
+    let foreign = |name: String| OutputError::Foreign { path: path.into(), name };
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let is_dir = entry.file_type().map_err(failed)?.is_dir();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !files(&if is_dir { format!("{name}/") } else { name.clone() }) {
+            return Err(foreign(name));
+        }
+        if is_dir {
+            is_export(&entry.path(), files)?;
+        }
+    }
+    Ok(())
+}
+
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.is_kept {
             // The error that led here is what is told.
-            let _ = fs::remove_file(&self.part);
+            let _ = match self.files {
+                Some(_) => fs::remove_dir_all(&self.part),
+                None => fs::remove_file(&self.part),
+            };
         }
     }
 }

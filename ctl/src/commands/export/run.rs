@@ -2,13 +2,17 @@
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
 use flightrec_export::Exporter;
 use flightrec_export::chrome::Chrome;
+use flightrec_export::ctf::Ctf;
+use flightrec_export::parquet::{Parquet, Table};
 use flightrec_export::perfetto::Perfetto;
 use flightrec_export::profile::{Form, Profile};
+use flightrec_export::trace_dat::TraceDat;
 
 use super::args::ExportFormat;
 use super::place::{self, Partial};
@@ -51,8 +55,14 @@ struct Exported<'a> {
 impl<'a> Exported<'a> {
     fn new(plan: &'a ExportPlan) -> Result<Self> {
         match &plan.output {
-            None if plan.format == ExportFormat::Perfetto && io::stdout().is_terminal() => {
+            None if is_binary(plan.format) && io::stdout().is_terminal() => {
                 bail!("this format is not for a terminal: name a file with -o, or pipe it");
+            }
+            None if files(plan.format).is_some() => {
+                bail!("this format has several files: name a directory with -o");
+            }
+            Some(path) if files(plan.format).is_some() && place::is_stream(path) => {
+                bail!("{} is no directory, and this format has several files", path.display());
             }
             Some(path) if !plan.force && !place::is_stream(path) => {
                 crate::output::refuse(path, false)?;
@@ -64,6 +74,9 @@ impl<'a> Exported<'a> {
             ExportFormat::Chrome => Box::new(Chrome::new()),
             ExportFormat::Folded => Box::new(Profile::new(Form::Folded)),
             ExportFormat::Speedscope => Box::new(Profile::new(Form::Speedscope)),
+            ExportFormat::TraceDat => Box::new(TraceDat::new(&beside(plan))?),
+            ExportFormat::Ctf => Box::new(Ctf::new(&part(plan)?)),
+            ExportFormat::Parquet => Box::new(Parquet::new(&part(plan)?)),
         };
         let export = Export::new(exporter, plan.events.shown.fds);
         Ok(Self { plan, export, partial: RefCell::default() })
@@ -80,6 +93,10 @@ impl Target for Exported<'_> {
         if place::is_stream(path) {
             return Ok(checked(Box::new(place::stream(path)?), &self.export, Some(path)));
         }
+        if let Some(files) = files(self.plan.format) {
+            self.partial.replace(Some(Partial::directory(path, self.plan.force, files)?));
+            return Ok(checked(Box::new(io::sink()), &self.export, Some(path)));
+        }
         let (partial, file) = Partial::file(path, self.plan.force)?;
         self.partial.replace(Some(partial));
         Ok(checked(Box::new(file), &self.export, Some(path)))
@@ -91,8 +108,9 @@ impl Target for Exported<'_> {
 
     fn close(&self, output: Option<Output>) -> Result<()> {
         let Some(mut output) = output else { return Ok(()) };
-        let (rest, remarks) = self.export.end()?;
-        output.write_all(&rest).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+        let remarks =
+            self.export.end(|bytes| output.write_all(bytes).map_err(|e| output.explain(e)))?;
+        output.flush().map_err(|e| output.explain(e))?;
         drop(output);
         if let Some(partial) = self.partial.take() {
             partial.keep()?;
@@ -104,10 +122,45 @@ impl Target for Exported<'_> {
     }
 }
 
+/// Whether a format is nothing for people's eyes.
+fn is_binary(format: ExportFormat) -> bool {
+    matches!(format, ExportFormat::Perfetto | ExportFormat::TraceDat)
+}
+
+/// Where there is room for what waits to be written: the output's directory.
+fn beside(plan: &ExportPlan) -> PathBuf {
+    let path = plan.output.as_deref().filter(|path| !place::is_stream(path));
+    match path.and_then(Path::parent) {
+        None => std::env::temp_dir(),
+        Some(dir) if dir.as_os_str().is_empty() => PathBuf::from("."),
+        Some(dir) => dir.into(),
+    }
+}
+
+/// Which files a format has; `None`: one.
+fn files(format: ExportFormat) -> Option<fn(&str) -> bool> {
+    match format {
+        ExportFormat::Parquet => Some(|name| {
+            let table = name.strip_suffix(".parquet");
+            table.is_some_and(|name| Table::ALL.iter().any(|table| table.name() == name))
+        }),
+        ExportFormat::Ctf => {
+            Some(|name| matches!(name, "kernel/" | "metadata") || name.starts_with("channel0_"))
+        }
+        _ => None,
+    }
+}
+
+/// Where the files of a format of several are until they are whole.
+fn part(plan: &ExportPlan) -> Result<PathBuf> {
+    let path = plan.output.as_deref().unwrap_or(Path::new("-"));
+    Ok(place::part(path)?)
+}
+
 /// An output that takes nothing once the export can't go on.
-fn checked(sink: Box<dyn Write>, export: &Export, path: Option<&std::path::PathBuf>) -> Output {
+fn checked(sink: Box<dyn Write>, export: &Export, path: Option<&PathBuf>) -> Output {
     let checked = Checked { sink, export: export.clone() };
-    Output::over(Box::new(checked), path.map(std::path::PathBuf::as_path))
+    Output::over(Box::new(checked), path.map(PathBuf::as_path))
 }
 
 struct Checked {

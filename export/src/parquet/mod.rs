@@ -1,0 +1,784 @@
+//! Tables for SQL: a directory with a Parquet file for each ([`Table`]).
+//!
+//! Every event is a row of `events`. What takes two events or more to know is a row of a table of
+//! its own: calls with their results, waits, requests to disks, threads, processes. `coverage` has
+//! what is complete and each gap. Times are UNIX time by the recording's clock.
+
+mod block;
+mod columns;
+mod people;
+mod schema;
+mod waits;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+
+use flightrec_analysis::State;
+use flightrec_format::abi::kinds::{IoComplete, Kind, Value as FieldValue};
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::Comm;
+use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::ring::Gap;
+use flightrec_reader::coverage::Report;
+use flightrec_reader::pipeline::EventContext;
+use flightrec_reader::threads::trim;
+use flightrec_reader::unit;
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::window::Window;
+
+use self::columns::Rows;
+use self::people::{PEOPLE_MAX, People, Process, Thread, some};
+pub use self::schema::Table;
+use self::waits::{Wait, Waits};
+use self::writer::Writer;
+use crate::devices::Devices;
+use crate::exporter::{ExportError, Exporter, Session, Value, Words};
+use crate::gaps;
+use crate::json;
+use crate::kind;
+use crate::printable::printable;
+use crate::stacks::{Frame, Frames};
+
+/// Arguments of calls that are paths.
+const PATHS: [&str; 9] = [
+    "filename", "pathname", "path", "oldname", "newname", "dir_name", "name", "new_root", "library",
+];
+/// Fields of other events that name them, the first that there is.
+const TITLES: [&str; 8] =
+    ["tracepoint", "function", "signal", "op", "text", "new_comm", "class", "new_state"];
+
+/// Makes tables.
+pub struct Parquet {
+    dir: PathBuf,
+    writer: Option<Writer>,
+    session: Option<u64>,
+    /// The session as the tables have it.
+    id: String,
+    people: People,
+    waits: Waits,
+    /// By thread: the call that it is in.
+    open: FxHashMap<u32, Open>,
+    /// Calls that are over, whose memory is used again.
+    spare: Vec<Open>,
+    frames: Frames,
+    devices: Devices,
+    cgroups: BTreeMap<u64, String>,
+    cpus: Vec<u16>,
+    /// What the wall clock is ahead of `CLOCK_MONOTONIC`, at the last event.
+    offset: i64,
+    /// Texts in the making.
+    call: Arguments,
+    text: String,
+    /// Rows of threads were written before their end, to make room.
+    is_crowded: bool,
+}
+
+/// What a call is about; a text is empty where there is none.
+#[derive(Debug, Default)]
+struct Arguments {
+    /// The first path.
+    path: String,
+    /// The argument `fd`, and what that stands for.
+    fd: Option<i32>,
+    file: String,
+    /// The others.
+    others: String,
+}
+
+/// A call that has not returned yet.
+#[derive(Debug, Default)]
+struct Open {
+    wall: i64,
+    cpu: u16,
+    pid: u32,
+    comm: Comm,
+    name: String,
+    about: Arguments,
+}
+
+impl Arguments {
+    fn clear(&mut self) {
+        self.path.clear();
+        self.fd = None;
+        self.file.clear();
+        self.others.clear();
+    }
+
+    fn take(&mut self, key: &str, value: Value<'_>) {
+        match value {
+            Value::Text(text) if key == "fd" && self.fd.is_none() => {
+                // As `3</etc/passwd>`.
+                let (number, file) = text.split_once('<').unwrap_or((text, ""));
+                self.fd = number.parse().ok();
+                if self.fd.is_some() {
+                    self.file.push_str(file.strip_suffix('>').unwrap_or(file));
+                    return;
+                }
+            }
+            Value::Signed(number) if key == "fd" && self.fd.is_none() => {
+                self.fd = i32::try_from(number).ok();
+                if self.fd.is_some() {
+                    return;
+                }
+            }
+            Value::Text(text) if self.path.is_empty() && PATHS.contains(&key) => {
+                self.path.push_str(text);
+                return;
+            }
+            _ => {}
+        }
+        let others = &mut self.others;
+        if !others.is_empty() {
+            others.push_str(", ");
+        }
+        others.push_str(key);
+        others.push('=');
+        // Writing to a text does not fail.
+        let _ = match value {
+            Value::Signed(value) => write!(others, "{value}"),
+            Value::Unsigned(value) => write!(others, "{value}"),
+            Value::Text(value) => {
+                others.push_str(value);
+                Ok(())
+            }
+        };
+    }
+
+    fn write(&self, rows: &mut Rows) {
+        rows.text(some(&self.path)).int(self.fd).text(some(&self.file)).text(some(&self.others));
+    }
+}
+
+/// What of an event's row is not the same for all kinds.
+#[derive(Debug, Default)]
+struct Details<'a> {
+    name: Option<&'a str>,
+    took: Option<i64>,
+    ret: Option<i64>,
+    other: Option<(u32, Comm)>,
+    other_cpu: Option<u16>,
+    prio: Option<u8>,
+    other_prio: Option<u8>,
+    state: Option<&'a str>,
+    stack: Option<&'a str>,
+    fields: Option<&'a str>,
+}
+
+impl Parquet {
+    /// Tables in a directory, which must be there, without them, when the first recording begins.
+    pub fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.into(),
+            writer: None,
+            session: None,
+            id: String::new(),
+            people: People::default(),
+            waits: Waits::new(0),
+            open: FxHashMap::default(),
+            spare: Vec::new(),
+            frames: Frames::default(),
+            devices: Devices::default(),
+            cgroups: BTreeMap::new(),
+            cpus: Vec::new(),
+            offset: 0,
+            call: Arguments::default(),
+            text: String::new(),
+            is_crowded: false,
+        }
+    }
+
+    fn writer(&mut self) -> Result<&mut Writer, ExportError> {
+        if self.writer.is_none() {
+            self.writer = Some(Writer::new(&self.dir)?);
+        }
+        self.writer.as_mut().ok_or_else(closed)
+    }
+
+    /// Writes what is still to be said of the recording.
+    fn end_session(&mut self, words: Option<&mut dyn Words>) -> Result<(), ExportError> {
+        self.waits.settle();
+        self.write_waits(words)?;
+        let mut open: Vec<(u32, Open)> = self.open.drain().collect();
+        open.sort_unstable_by_key(|(tid, open)| (open.wall, *tid));
+        let Self { writer, id, .. } = self;
+        let writer = writer.as_mut().ok_or_else(closed)?;
+        for (tid, of) in open {
+            of.write(tid, None, id, writer.rows(Table::Calls));
+        }
+        self.write_people()
+    }
+
+    fn write_people(&mut self) -> Result<(), ExportError> {
+        let Self { people, writer, id, cgroups, offset, .. } = self;
+        let writer = writer.as_mut().ok_or_else(closed)?;
+        let mut threads: Vec<(u32, Thread)> = people.threads.drain().collect();
+        threads.sort_unstable_by_key(|(tid, _)| *tid);
+        for (tid, thread) in threads {
+            thread.write(tid, *offset, id, writer.rows(Table::Threads));
+        }
+        let mut processes: Vec<(u32, Process)> = people.processes.drain().collect();
+        processes.sort_unstable_by_key(|(pid, _)| *pid);
+        for (pid, process) in processes {
+            let group = group(cgroups, process.cgroup);
+            process.write(pid, group, *offset, id, writer.rows(Table::Processes));
+        }
+        writer.flush()
+    }
+
+    fn write_waits(&mut self, mut words: Option<&mut dyn Words>) -> Result<(), ExportError> {
+        let Self { waits, writer, people, id, offset, .. } = self;
+        let writer = writer.as_mut().ok_or_else(closed)?;
+        for wait in waits.drain() {
+            write_wait(&wait, *offset, people, words.as_deref_mut(), id, writer.rows(Table::Waits));
+        }
+        Ok(())
+    }
+
+    /// Births, names and ends of threads.
+    fn life(&mut self, event: &Event, known: &EventContext<'_>) -> Result<(), ExportError> {
+        let Self { people, writer, id, cgroups, offset, .. } = self;
+        let writer = writer.as_mut().ok_or_else(closed)?;
+        match &event.body {
+            Body::Fork(fork) => {
+                // Who had the number before.
+                if let Some(before) = people.threads.remove(&fork.tid) {
+                    before.write(fork.tid, *offset, id, writer.rows(Table::Threads));
+                }
+                let thread = Thread {
+                    pid: fork.tgid,
+                    comm: fork.comm,
+                    started: fork.start_time,
+                    ..Thread::default()
+                };
+                people.threads.insert(fork.tid, thread);
+                if fork.tid == fork.tgid {
+                    if let Some(before) = people.processes.remove(&fork.tid) {
+                        let group = group(cgroups, before.cgroup);
+                        before.write(fork.tid, group, *offset, id, writer.rows(Table::Processes));
+                    }
+                    let process = Process {
+                        parent: fork.parent_tgid,
+                        comm: fork.comm,
+                        cgroup: fork.cgroup,
+                        started: fork.start_time,
+                        ..Process::default()
+                    };
+                    people.processes.insert(fork.tid, process);
+                }
+            }
+            Body::Exec { exec, file, args } => {
+                let process = people.processes.entry(exec.tgid).or_default();
+                process.comm = exec.comm;
+                process.cgroup = exec.cgroup;
+                process.file = file.as_ref().map(|file| printable(&file.bytes).into());
+                process.args = args.as_ref().map(|args| {
+                    let each = args.bytes.split(|b| *b == 0).filter(|arg| !arg.is_empty());
+                    each.map(|arg| printable(arg)).collect::<Vec<_>>().join(" ").into()
+                });
+            }
+            Body::Rename(of) => {
+                if let Some(thread) = people.threads.get_mut(&of.tid) {
+                    thread.comm = of.new;
+                }
+                if of.tid == of.tgid {
+                    people.processes.entry(of.tgid).or_default().comm = of.new;
+                }
+            }
+            Body::TaskExit(of) => {
+                let thread = people.threads.entry(of.tid).or_default();
+                thread.ended = Some((known.wall_ns, of.code));
+                thread.started = of.start_time;
+                if of.tid == of.tgid {
+                    let process = people.processes.entry(of.tgid).or_default();
+                    process.ended = Some((known.wall_ns, of.code));
+                    process.started = of.start_time;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The end of a call.
+    fn exit(
+        &mut self,
+        (event, call, ret): (&Event, &Call, i64),
+        known: &EventContext<'_>,
+        words: &mut dyn Words,
+    ) -> Result<(), ExportError> {
+        let error = words.error(call, ret).map(str::to_owned);
+        let took = known.duration_ns.map(|ns| ns as i64);
+        let Self { open, spare, writer, id, call: about, .. } = self;
+        let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Calls);
+        let end = End { wall: known.wall_ns, took, ret, error: error.as_deref() };
+        if let Some(of) = open.remove(&event.tid) {
+            // The entry that is known may be of another call, whose end is missing.
+            let is_whole = known.entry_seen && of.name == words.call(call);
+            of.write(event.tid, Some(&end).filter(|_| is_whole), id, rows);
+            spare.push(of);
+            if is_whole {
+                return Ok(());
+            }
+        }
+        about.clear();
+        words.arguments(call, known, &mut |key, value| about.take(key, value));
+        let wall = known.wall_ns.saturating_sub(took.unwrap_or(0));
+        head(wall, event.cpu, (event.tid, known.pid, &known.comm), rows);
+        rows.text(words.call(call)).long(took).long(ret).text(end.error);
+        about.write(rows);
+        rows.bool(false).bool(true).text(&**id);
+        Ok(())
+    }
+
+    /// The beginning of a call.
+    fn enter(
+        &mut self,
+        event: &Event,
+        call: &Call,
+        known: &EventContext<'_>,
+        words: &mut dyn Words,
+    ) -> Result<(), ExportError> {
+        let Self { open, spare, writer, id, .. } = self;
+        let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Calls);
+        let mut of = spare.pop().unwrap_or_default();
+        of.about.clear();
+        words.arguments(call, known, &mut |key, value| of.about.take(key, value));
+        (of.wall, of.cpu, of.pid, of.comm) = (known.wall_ns, event.cpu, known.pid, known.comm);
+        of.name.clear();
+        of.name.push_str(words.call(call));
+        if open.len() >= PEOPLE_MAX {
+            for (tid, of) in open.drain() {
+                of.write(tid, None, id, rows);
+            }
+        }
+        if let Some(before) = open.insert(event.tid, of) {
+            // Its end is missing.
+            before.write(event.tid, None, id, rows);
+            spare.push(before);
+        }
+        Ok(())
+    }
+
+    /// The row of an event.
+    fn row(
+        &mut self,
+        event: &Event,
+        known: &EventContext<'_>,
+        of: &Details<'_>,
+    ) -> Result<(), ExportError> {
+        let Self { writer, id, .. } = self;
+        let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Events);
+        head(known.wall_ns, event.cpu, (event.tid, known.pid, &known.comm), rows);
+        rows.text(kind::name(&event.body)).text(of.name).long(of.took).long(of.ret);
+        match &of.other {
+            Some((tid, comm)) => {
+                rows.int(*tid as i32).text(some(&printable(trim(comm))));
+            }
+            None => {
+                rows.int(None).text(None);
+            }
+        }
+        rows.int(of.other_cpu.map(i32::from))
+            .int(of.prio.map(i32::from))
+            .int(of.other_prio.map(i32::from))
+            .text(of.state)
+            .text(of.stack)
+            .text(of.fields)
+            .text(&**id);
+        Ok(())
+    }
+
+    /// The row of an event of any other kind.
+    fn other(
+        &mut self,
+        event: &Event,
+        known: &EventContext<'_>,
+        words: &mut dyn Words,
+    ) -> Result<(), ExportError> {
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        text.push('{');
+        let mut title: Option<(usize, String)> = None;
+        words.fields(event, known, &mut |key, value| {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            json::string(key, &mut text);
+            text.push(':');
+            let _ = match value {
+                Value::Signed(value) => write!(text, "{value}"),
+                Value::Unsigned(value) => write!(text, "{value}"),
+                Value::Text(value) => {
+                    json::string(value, &mut text);
+                    let place = TITLES.iter().position(|title| *title == key);
+                    if let Some(place) = place
+                        && title.as_ref().is_none_or(|(other, _)| place < *other)
+                    {
+                        title = Some((place, value.to_owned()));
+                    }
+                    Ok(())
+                }
+            };
+        });
+        text.push('}');
+        let ns = |ns: u64| ns as i64;
+        let (took, ret) = match &event.body {
+            Body::Plain(plain) => {
+                let mut fields = plain.fields().filter(|(field, _)| field.name == "duration");
+                let duration = match fields.next() {
+                    Some((_, FieldValue::Unsigned(ns))) => Some(ns),
+                    _ => None,
+                };
+                let took = match plain.kind() {
+                    Kind::IoComplete => known.operation.map(|of| of.duration_ns),
+                    Kind::Function => known.function.and_then(|of| of.duration_ns),
+                    _ => duration,
+                };
+                let ret = (plain.kind() == Kind::IoComplete)
+                    .then(|| IoComplete::read(plain.bytes()).map(|of| i64::from(of.result)))
+                    .flatten();
+                (took.map(ns), ret)
+            }
+            _ => (None, None),
+        };
+        let other = match &event.body {
+            Body::Fork(fork) => Some((fork.tid, fork.comm)),
+            _ => None,
+        };
+        let details = Details {
+            name: title.as_ref().map(|(_, title)| title.as_str()),
+            took,
+            ret,
+            other,
+            fields: Some(&text),
+            ..Details::default()
+        };
+        let done = self.row(event, known, &details);
+        self.text = text;
+        done
+    }
+}
+
+/// How a call ended.
+struct End<'a> {
+    wall: i64,
+    took: Option<i64>,
+    ret: i64,
+    error: Option<&'a str>,
+}
+
+impl Open {
+    /// Appends the call's row; `None`: its end is not recorded.
+    fn write(&self, tid: u32, end: Option<&End<'_>>, session: &str, rows: &mut Rows) {
+        head(self.wall, self.cpu, (tid, self.pid, &self.comm), rows);
+        let took = end.map(|end| end.took.unwrap_or_else(|| end.wall.saturating_sub(self.wall)));
+        rows.text(&*self.name)
+            .long(took)
+            .long(end.map(|end| end.ret))
+            .text(end.and_then(|end| end.error));
+        self.about.write(rows);
+        rows.bool(true).bool(end.is_some()).text(session);
+    }
+}
+
+/// Appends what every event and every call has.
+fn head(wall: i64, cpu: u16, (tid, pid, comm): (u32, u32, &Comm), rows: &mut Rows) {
+    rows.time(wall)
+        .int(i32::from(cpu))
+        .int(tid as i32)
+        .int(pid as i32)
+        .text(&*printable(trim(comm)));
+}
+
+fn write_wait(
+    wait: &Wait,
+    offset: i64,
+    people: &People,
+    words: Option<&mut (dyn Words + '_)>,
+    session: &str,
+    rows: &mut Rows,
+) {
+    let of = &wait.interval;
+    let (kind, state) = match of.state {
+        State::Runnable => ("cpu", None),
+        State::Held => ("held", None),
+        State::Stopped(_) => ("stopped", Some(of.state.letter())),
+        _ => ("blocked", Some(of.state.letter())),
+    };
+    let who = people.who(of.tid);
+    let waker = of.waker.and_then(|waker| Some((waker.thread()?, waker.context)));
+    let mut letter = [0; 4];
+    rows.time((of.from as i64).saturating_add(offset))
+        .long(of.ns() as i64)
+        .int(i32::from(of.cpu))
+        .int(of.tid as i32)
+        .int(who.map(|(pid, _)| pid as i32))
+        .text(
+            who.as_ref()
+                .and_then(|(_, comm)| some(&printable(trim(comm))).map(str::to_owned))
+                .as_deref(),
+        )
+        .text(kind)
+        .text(state.map(|state| &*state.encode_utf8(&mut letter)))
+        .bool(wait.io);
+    match (of.call, words) {
+        (Some(id), Some(words)) => {
+            let call = Call { nr: id.nr, abi: id.abi, nargs: 0, args: [0; 6], strings: Vec::new() };
+            rows.text(words.call(&call));
+        }
+        _ => {
+            rows.text(None);
+        }
+    }
+    rows.text(wait.function.as_deref()).int(waker.map(|(tid, _)| tid as i32));
+    match waker.and_then(|(tid, _)| people.who(tid)) {
+        Some((_, comm)) => rows.text(some(&printable(trim(&comm)))),
+        None => rows.text(None),
+    };
+    rows.text(of.waker.map(|waker| waker.context.name())).bool(wait.has_end).text(session);
+}
+
+/// The path of a control group, and the unit that it is of.
+fn group(cgroups: &BTreeMap<u64, String>, id: u64) -> (&str, &str) {
+    let path = cgroups.get(&id).map_or("", |path| path);
+    (path, unit(path).unwrap_or_default())
+}
+
+fn closed() -> ExportError {
+    ExportError::Io {
+        what: "writing the tables".to_owned(),
+        source: std::io::Error::other("no recording has begun"),
+    }
+}
+
+/// Functions from the outermost in, as in folded stacks.
+fn folded(frames: &[Frame]) -> String {
+    let mut text = String::new();
+    for frame in frames.iter().rev() {
+        if !text.is_empty() {
+            text.push(';');
+        }
+        // A `;` would end the frame.
+        text.extend(frame.function.chars().map(|c| if c == ';' { ':' } else { c }));
+    }
+    text
+}
+
+impl Exporter for Parquet {
+    fn begin(&mut self, session: &mut Session<'_>, _out: &mut Vec<u8>) -> Result<(), ExportError> {
+        self.writer()?;
+        let meta = session.meta();
+        let from = session.window.from.max(meta.started);
+        if self.session != Some(meta.session) {
+            if self.session.is_some() {
+                self.end_session(None)?;
+            }
+            self.session = Some(meta.session);
+            self.id = format!("{:016x}", meta.session);
+            self.waits = Waits::new(from);
+            let started = session.wall.wall(session.recording.meta.started);
+            let meta = session.meta();
+            let Self { writer, id, .. } = self;
+            let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Recordings);
+            rows.text(&**id)
+                .text(&*printable(meta.boot_id.as_bytes()))
+                .text(&*printable(meta.host.as_bytes()))
+                .text(&*printable(meta.kernel.as_bytes()))
+                .text(&*printable(meta.machine.as_bytes()))
+                .text(&*printable(meta.recorder.as_bytes()))
+                .int(meta.cpus.len() as i32)
+                .long(started)
+                .long(started.saturating_sub(meta.started as i64));
+        }
+        let meta = session.meta();
+        self.cpus.clone_from(&meta.cpus);
+        self.frames = Frames::new(meta);
+        self.devices = Devices::new(meta);
+        self.cgroups = meta.cgroups.clone();
+        self.cgroups.values_mut().for_each(|path| {
+            *path = printable(path.as_bytes()).into_owned();
+        });
+        self.offset = session.wall.wall(from).saturating_sub(from as i64);
+        for slot in &session.recording.slots {
+            self.people.learn(slot);
+        }
+        Ok(())
+    }
+
+    fn coverage(&mut self, report: &Report, wall: &mut WallClock, _out: &mut Vec<u8>) {
+        let Self { writer, id, cpus, .. } = self;
+        let Some(writer) = writer else { return };
+        let rows = writer.rows(Table::Coverage);
+        let from = report.window.from.max(report.started);
+        let until = report.window.until.min(report.now).max(from);
+        let (from, until) = (wall.wall(from), wall.wall(until));
+        let mut row = |what: &str, complete: bool| {
+            rows.time(from).long(until).text(what).bool(complete);
+        };
+        row("window", report.is_complete());
+        rows.text(None).int(None).text(None).text(None).long(None).text(&**id);
+        for lane in Lane::RINGS {
+            let complete = report.complete_cpus(lane);
+            let off = report.is_off(lane).then_some("left out by the configuration");
+            for cpu in &*cpus {
+                rows.time(from).long(until).text("lane").bool(complete.contains(cpu));
+                rows.text(lane.name()).int(i32::from(*cpu)).text(None).text(off).long(None);
+                rows.text(&**id);
+            }
+        }
+        for of in &report.lacking {
+            let what = printable(of.what.as_bytes());
+            for kind in &of.kinds {
+                rows.time(from).long(until).text("lacking").bool(false).text(None).int(None);
+                rows.text(&*printable(kind.as_bytes())).text(&*what).long(None).text(&**id);
+            }
+        }
+        for of in &report.switched_off {
+            for kind in &of.kinds {
+                rows.time(from).long(until).text("switched_off").bool(false).text(None).int(None);
+                rows.text(&*printable(kind.as_bytes())).text(&*printable(of.key.as_bytes()));
+                rows.long(None).text(&**id);
+            }
+        }
+        for (from, until) in &report.detached {
+            rows.time(wall.wall(*from)).long(wall.wall(*until)).text("detached").bool(false);
+            rows.text(Lane::Syscall.name()).int(None).text(None);
+            rows.text("system calls were not recorded").long(None).text(&**id);
+        }
+    }
+
+    fn gap(&mut self, gap: &Gap, window: Window, wall: &mut WallClock, _out: &mut Vec<u8>) {
+        self.waits.gap(gap);
+        let Self { writer, id, .. } = self;
+        let Some(writer) = writer else { return };
+        let rows = writer.rows(Table::Coverage);
+        let from = gap.from.max(window.from);
+        let until = gap.until.min(window.until).max(from);
+        let (from, until) = (wall.wall(from), wall.wall(until));
+        let mut row = |what: &str, kind: Option<&str>, reason: &str, missing: Option<u64>| {
+            rows.time(from).long(until).text(what).bool(false);
+            rows.text(gap.lane.name()).int(i32::from(gap.cpu)).text(kind).text(reason);
+            rows.long(missing.map(|n| n as i64)).text(&**id);
+        };
+        row("gap", None, gap.reason.describe(), gaps::missing(gap));
+        for (key, n) in gaps::lost(gap) {
+            row("lost", key.strip_prefix("lost_"), &key, Some(n));
+        }
+    }
+
+    fn event(
+        &mut self,
+        event: &Event,
+        known: &EventContext<'_>,
+        words: &mut dyn Words,
+        _out: &mut Vec<u8>,
+    ) -> Result<(), ExportError> {
+        self.offset = known.wall_ns.saturating_sub(event.time as i64);
+        if self.people.is_full() {
+            self.is_crowded = true;
+            self.write_people()?;
+        }
+        if event.tid != 0 {
+            self.people.met(event.tid, known.pid, &known.comm, known.wall_ns);
+        }
+        let details = Details::default();
+        let mut function = None;
+        match &event.body {
+            Body::Enter(call) => {
+                self.enter(event, call, known, words)?;
+                let name = words.call(call);
+                self.row(event, known, &Details { name: Some(name), ..details })?;
+            }
+            Body::Exit { call, ret, .. } => {
+                self.exit((event, call, *ret), known, words)?;
+                let name = Some(words.call(call));
+                self.row(event, known, &Details { name, ret: Some(*ret), ..details })?;
+            }
+            Body::Switch { prev_prio, prev_state, preempted, next, next_prio, .. } => {
+                let letter = State::after(*prev_state, *preempted, *next == 0).letter();
+                let mut utf8 = [0; 4];
+                let details = Details {
+                    other: Some((*next, known.next_comm)),
+                    prio: Some(*prev_prio),
+                    other_prio: Some(*next_prio),
+                    state: Some(letter.encode_utf8(&mut utf8)),
+                    ..details
+                };
+                self.row(event, known, &details)?;
+            }
+            Body::Waking { wakee, prio, cpu, context, .. } => {
+                let details = Details {
+                    other: Some((*wakee, known.next_comm)),
+                    other_cpu: Some(known.wake.map_or(*cpu, |wake| wake.queued_on)),
+                    other_prio: Some(*prio),
+                    state: Some(context.name()),
+                    ..details
+                };
+                self.row(event, known, &details)?;
+            }
+            Body::Migrate { thread, prio, to, .. } => {
+                let details = Details {
+                    other: Some((*thread, known.next_comm)),
+                    other_cpu: Some(*to),
+                    other_prio: Some(*prio),
+                    ..details
+                };
+                self.row(event, known, &details)?;
+            }
+            Body::Stack(stack) => {
+                let frames = self.frames.of_wait(stack);
+                function = frames.as_deref().and_then(Frames::blocked).map(str::to_owned);
+                let text = frames.as_deref().map(folded);
+                let details = Details {
+                    name: function.as_deref(),
+                    took: stack.slept.map(|ns| ns as i64),
+                    stack: text.as_deref(),
+                    ..details
+                };
+                self.row(event, known, &details)?;
+            }
+            Body::Sample(sample) => {
+                let frames = self.frames.of_sample(sample);
+                let text = frames.as_deref().map(folded);
+                let name = frames.as_deref().and_then(<[_]>::first).map(|of| of.function.as_str());
+                let state = Some(if sample.user_mode { "user" } else { "kernel" });
+                let details = Details { name, stack: text.as_deref(), state, ..details };
+                self.row(event, known, &details)?;
+            }
+            Body::Plain(plain) => match plain.kind() {
+                Kind::BlockInsert | Kind::BlockIssue | Kind::BlockComplete => {
+                    self.block(event, plain, known)?;
+                }
+                _ => self.other(event, known, words)?,
+            },
+            _ => {
+                self.life(event, known)?;
+                self.other(event, known, words)?;
+            }
+        }
+        self.waits.take(event, function.as_deref());
+        self.write_waits(Some(words))?;
+        self.writer()?.flush()
+    }
+
+    fn end(&mut self, _out: &mut Vec<u8>) -> Result<(), ExportError> {
+        if self.session.is_some() {
+            self.end_session(None)?;
+        }
+        self.writer.take().map_or(Ok(()), Writer::finish)
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let crowded = || {
+            format!(
+                "there were more than {PEOPLE_MAX} threads: some have several rows in the tables \
+                 threads and processes"
+            )
+        };
+        self.is_crowded.then(crowded).into_iter().collect()
+    }
+}

@@ -1,0 +1,153 @@
+//! The tables and their columns.
+//!
+//! Types are those that every reader of Parquet has: no unsigned numbers, and times as microseconds
+//! (`ts`) with the nanoseconds beside them (`ts_ns`), as Spark refuses times in nanoseconds. What
+//! exists stays as it is; a later release may add columns at a table's end, and tables.
+
+/// A table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// Each event.
+    Events,
+    /// Each system call, with its result.
+    Calls,
+    /// Each stretch of time that a thread waited.
+    Waits,
+    /// Each request to a disk that was done, or a part of one.
+    BlockIo,
+    /// Each thread.
+    Threads,
+    /// Each process.
+    Processes,
+    /// Windows, gaps, and what else is missing.
+    Coverage,
+    /// Each recording.
+    Recordings,
+}
+
+impl Table {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Events,
+        Self::Calls,
+        Self::Waits,
+        Self::BlockIo,
+        Self::Threads,
+        Self::Processes,
+        Self::Coverage,
+        Self::Recordings,
+    ];
+
+    /// Its name; that of its file is this and `.parquet`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Calls => "calls",
+            Self::Waits => "waits",
+            Self::BlockIo => "block_io",
+            Self::Threads => "threads",
+            Self::Processes => "processes",
+            Self::Coverage => "coverage",
+            Self::Recordings => "recordings",
+        }
+    }
+
+    /// Its columns, as Parquet writes them down.
+    pub(super) const fn message(self) -> &'static str {
+        match self {
+            Self::Events => {
+                "message events {
+                    required int64 ts (TIMESTAMP(MICROS,true)); required int64 ts_ns;
+                    required int32 cpu; required int32 tid; required int32 pid;
+                    required binary comm (STRING); required binary kind (STRING);
+                    optional binary name (STRING); optional int64 dur_ns; optional int64 ret;
+                    optional int32 other_tid; optional binary other_comm (STRING);
+                    optional int32 other_cpu; optional int32 prio;
+                    optional int32 other_prio; optional binary state (STRING);
+                    optional binary stack (STRING); optional binary fields (STRING);
+                    required binary session (STRING);
+                }"
+            }
+            Self::Calls => {
+                "message calls {
+                    required int64 ts (TIMESTAMP(MICROS,true)); required int64 ts_ns;
+                    required int32 cpu; required int32 tid; required int32 pid;
+                    required binary comm (STRING); required binary name (STRING);
+                    optional int64 dur_ns; optional int64 ret; optional binary error (STRING);
+                    optional binary path (STRING); optional int32 fd; optional binary file (STRING);
+                    optional binary args (STRING); required boolean has_entry;
+                    required boolean has_exit; required binary session (STRING);
+                }"
+            }
+            Self::Waits => {
+                "message waits {
+                    required int64 ts (TIMESTAMP(MICROS,true)); required int64 ts_ns;
+                    required int64 dur_ns; required int32 cpu; required int32 tid;
+                    optional int32 pid; optional binary comm (STRING);
+                    required binary kind (STRING); optional binary state (STRING);
+                    required boolean io_wait; optional binary call (STRING);
+                    optional binary function (STRING); optional int32 waker_tid;
+                    optional binary waker_comm (STRING); optional binary waker_context (STRING);
+                    required boolean has_end; required binary session (STRING);
+                }"
+            }
+            Self::BlockIo => {
+                "message block_io {
+                    required int64 ts (TIMESTAMP(MICROS,true)); required int64 ts_ns;
+                    required int32 cpu; required binary device (STRING);
+                    required binary op (STRING); required int64 sector; required int64 bytes;
+                    required int64 bytes_left; optional int64 queue_ns; optional int64 service_ns;
+                    optional int32 tid; optional int32 pid; optional binary comm (STRING);
+                    optional binary flags (STRING); optional binary error (STRING);
+                    required binary session (STRING);
+                }"
+            }
+            Self::Threads => {
+                "message threads {
+                    required int32 tid; required int32 pid; optional binary comm (STRING);
+                    optional int64 started_ns; optional int64 ended_ns; optional int32 exit_code;
+                    optional int32 exit_signal;
+                    optional int64 first_ns; optional int64 last_ns; required int64 events;
+                    required binary session (STRING);
+                }"
+            }
+            Self::Processes => {
+                "message processes {
+                    required int32 pid; optional int32 ppid; optional binary comm (STRING);
+                    optional binary file (STRING); optional binary args (STRING);
+                    optional binary unit (STRING); optional binary cgroup (STRING);
+                    optional int64 started_ns; optional int64 ended_ns; optional int32 exit_code;
+                    optional int32 exit_signal;
+                    required binary session (STRING);
+                }"
+            }
+            Self::Coverage => {
+                "message coverage {
+                    required int64 ts (TIMESTAMP(MICROS,true)); required int64 ts_ns;
+                    required int64 until_ns; required binary what (STRING);
+                    required boolean complete; optional binary lane (STRING); optional int32 cpu;
+                    optional binary kind (STRING); optional binary reason (STRING);
+                    optional int64 missing; required binary session (STRING);
+                }"
+            }
+            Self::Recordings => {
+                "message recordings {
+                    required binary session (STRING); required binary boot_id (STRING);
+                    required binary host (STRING); required binary kernel (STRING);
+                    required binary machine (STRING); required binary recorder (STRING);
+                    required int32 cpus; required int64 started_ns;
+                    required int64 wall_minus_mono_ns;
+                }"
+            }
+        }
+    }
+
+    /// Columns of numbers that grow from row to row, or hardly repeat.
+    pub(super) const fn deltas(self) -> &'static [&'static str] {
+        match self {
+            Self::Threads | Self::Processes | Self::Recordings => &[],
+            Self::Coverage => &["ts", "ts_ns", "until_ns"],
+            _ => &["ts", "ts_ns"],
+        }
+    }
+}
