@@ -34,6 +34,9 @@ const PARQUET: [&str; 2] = ["export::parquet_has_the_same_events", "export::ques
 const TRACE_CMD: [&str; 1] = ["export::trace_dat_has_the_same_events"];
 const CTF: [&str; 1] = ["export::ctf_has_the_same_events"];
 
+/// Those that need a browser: they are marked as ignored, as they need neither root nor a kernel.
+const BROWSER: &str = "page::a_browser_…";
+
 /// Those that need a control group with a limit to its CPU time.
 const QUOTA: [&str; 1] = ["quota::what_is_recorded_adds_up_to_what_the_kernel_counts"];
 
@@ -54,6 +57,9 @@ pub(crate) fn run(without_kernel: bool, vm: bool) -> Result<()> {
     for (test, why) in lacking {
         println!("left out: {test}: {why}");
     }
+    if !has_browser() {
+        println!("left out: {BROWSER}: no Chromium (tests/judges/chromium/setup.sh)");
+    }
     let result = if vm {
         result.and(crate::vm::run(&Vm::all()))
     } else {
@@ -67,6 +73,12 @@ pub(crate) fn run(without_kernel: bool, vm: bool) -> Result<()> {
         println!("left out: {left_out} tests on the running kernel (--without-kernel)");
     }
     result
+}
+
+/// Whether pages can be opened in a browser.
+fn has_browser() -> bool {
+    repository().join("target/judges/chromium/node_modules").is_dir()
+        && probe(Command::new("chromium").arg("--version")).is_some()
 }
 
 /// Tests that can't run on this machine's kernel, and what it lacks.
@@ -136,17 +148,23 @@ fn run_nextest(without_kernel: bool, lacking: &[(&str, String)]) -> Result<()> {
         ),
     };
     command.args(wanted.iter().flat_map(|wanted| ["-E", wanted]));
+    if has_browser() {
+        command.args(["--run-ignored", "all"]);
+    }
     command::run(with_binaries(&mut command))
 }
 
 fn run_cargo(without_kernel: bool, lacking: &[(&str, String)]) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+    let ignored = has_browser().then_some("--include-ignored");
     if !without_kernel {
         command.arg("--").args(lacking.iter().flat_map(|(test, _)| ["--skip", test]));
+        command.args(ignored);
         return command::run(with_binaries(&mut command));
     }
-    let others = command::run(with_binaries(command.args(["--exclude", "flightrec-tests"])));
+    command.args(["--exclude", "flightrec-tests", "--"]).args(ignored);
+    let others = command::run(with_binaries(&mut command));
     // Without its feature `kernel`, the test program of that name doesn't exist.
     let mut command = cargo();
     command.args([

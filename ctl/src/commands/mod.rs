@@ -13,6 +13,8 @@ pub mod follow;
 pub mod ls;
 pub mod mark;
 pub mod metrics;
+#[cfg(feature = "export")]
+pub mod page;
 pub mod probe;
 pub mod ps;
 pub mod recover;
@@ -109,6 +111,8 @@ commands! {
     Dump(dump::DumpArgs),
     #[cfg(feature = "export")]
     Export(export::ExportArgs),
+    #[cfg(feature = "export")]
+    Page(page::PageArgs),
     Save(save::SaveArgs),
     Recover(recover::RecoverArgs),
     Follow(follow::FollowArgs),

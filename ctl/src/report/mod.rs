@@ -33,6 +33,8 @@ pub mod text;
 mod waits;
 
 use flightrec_analysis::CallId;
+#[cfg(feature = "export")]
+use flightrec_analysis::reason::Reason;
 use flightrec_analysis::stretches::{Ran, Stretch};
 use flightrec_format::decode::{Body, Event};
 use flightrec_sums::model::{Cell, Group, Table as SumsTable};
@@ -43,8 +45,10 @@ pub use self::origin::Told;
 pub use self::several::Several;
 pub use self::shape::{Column, Extra, Needs, Shape, Unit};
 pub use self::sums::Sums;
-pub use self::table::{Period, Table, window};
+pub use self::table::{Period, Table, Value, figures, window};
+use crate::coverage::Report as Coverage;
 use crate::pipeline::EventContext;
+use crate::source::Recording;
 use crate::threads::{Threads, trim};
 
 /// An event, with what is known of it.
@@ -111,6 +115,9 @@ pub trait Report {
     /// Its keys, columns and needs.
     fn shape(&self) -> &'static Shape;
 
+    /// What a recording, or a stretch of one, has of the window, before its events.
+    fn coverage(&mut self, _recording: &Recording, _reports: &[Coverage]) {}
+
     /// An event. All events that are read come here, also those outside of the window.
     fn event(&mut self, _seen: &Seen<'_>, _to: &mut Sums) {}
 
@@ -144,6 +151,18 @@ pub trait Report {
     fn limits(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// Why a thread waited, in a stretch of it.
+#[cfg(feature = "export")]
+pub fn reason(part: &Part<'_>, to: &Sums) -> Reason {
+    waits::reason(part, to, false)
+}
+
+/// What ended a wait: a thread, with its call; a disk; an interrupt. Any bytes.
+#[cfg(feature = "export")]
+pub fn waker(part: &Part<'_>, to: &Sums) -> Vec<u8> {
+    waits::waker(part, to)
 }
 
 /// `waits` without those for what others, or the time, bring: events, timers, children.

@@ -242,6 +242,7 @@ impl<'a> Pass<'a> {
             let joined = going.as_ref().map(|going| (&going.front, from));
             let reading = Reading { all: everything, holes: holes.clone(), joins: joined };
             let reports = reports(recording, &windows, clock.now, &filter, &reading);
+            self.report.coverage(recording, &reports);
             self.tell(chapter, &reports, &windows, &mut wall);
         }
         if windows.is_empty() && joins.is_none() {

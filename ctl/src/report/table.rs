@@ -137,7 +137,7 @@ impl Table {
 pub(super) const OTHERS: &str = "(others)";
 
 /// All figures of a sum, by the names that JSON and CSV have; `None`: there is none.
-pub(super) fn figures(shape: &Shape, sum: &Sum) -> Vec<(String, Option<u64>)> {
+pub fn figures(shape: &Shape, sum: &Sum) -> Vec<(String, Option<u64>)> {
     let mut figures = vec![("count".to_owned(), Some(sum.count))];
     for (extra, value) in shape.extras.iter().zip(sum.extras) {
         figures.push((extra.name.to_owned(), Some(value)));

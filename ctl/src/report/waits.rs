@@ -162,7 +162,7 @@ impl Report for Waits {
 }
 
 /// Why the thread waited.
-fn reason(part: &Part<'_>, to: &Sums, is_plain: bool) -> Reason {
+pub(super) fn reason(part: &Part<'_>, to: &Sums, is_plain: bool) -> Reason {
     let Some(session) = to.session() else { return Reason::of(&Wait::default()) };
     let stretch = part.stretch;
     let interval = &stretch.interval;
@@ -203,7 +203,7 @@ fn stack(part: &Part<'_>, symbols: &Symbols, reason: &str) -> Vec<u8> {
 }
 
 /// What woke it: a thread, with its call; a disk; an interrupt.
-fn waker(part: &Part<'_>, to: &Sums) -> Vec<u8> {
+pub(super) fn waker(part: &Part<'_>, to: &Sums) -> Vec<u8> {
     let stretch = part.stretch;
     let Some(waker) = stretch.interval.waker else {
         return if stretch.is_open { b"(still waits)".into() } else { Vec::new() };

@@ -243,6 +243,12 @@ impl Renderer {
         call::bare(&self.plans, call, fds, out);
     }
 
+    /// Appends a call that is over: `name(arguments) = return value`.
+    #[cfg(feature = "export")]
+    pub(crate) fn result(&self, call: &Call, ret: i64, fds: FdNames<'_>, out: &mut Vec<u8>) {
+        call::whole(&self.plans, Paint(false), call, (ret, Length::Unknown), fds, out);
+    }
+
     /// `HH:MM:SS.uuuuuu [CPU]     tid name             `
     #[inline]
     fn columns(&mut self, cpu: u16, tid: u32, comm: &Comm, wall_ns: i64, out: &mut Vec<u8>) {

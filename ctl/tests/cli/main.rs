@@ -16,6 +16,8 @@ mod later;
 mod later_pages;
 mod library;
 mod memory;
+#[cfg(feature = "export")]
+mod page;
 mod quiet;
 mod report;
 mod snapshots;

@@ -36,7 +36,7 @@ fn switch(time: u64, cpu: u16, tid: u32, prev_state: u16, next: u32) -> Event {
 
 /// Thread 71 waits in write for 72, which runs, for 400 ms; without the scheduling events of CPU
 /// 1 if they are not `whole`.
-fn recording(whole: bool) -> TempDir {
+pub(crate) fn recording(whole: bool) -> TempDir {
     let start = NOW - SECOND;
     let at = |ms: u64| start + ms * MS;
     let mut recording = Recording::new();

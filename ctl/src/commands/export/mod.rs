@@ -1,7 +1,7 @@
 //! `flightctl export`: what was recorded, in the formats of other tools.
 
 pub mod args;
-mod place;
+pub(crate) mod place;
 pub mod plan;
 mod run;
 

@@ -1,4 +1,4 @@
-//! Where an export goes: there only when it is whole.
+//! Where an export, or a page, goes: there only when it is whole.
 //!
 //! A directory is replaced (`--force`) only if an export made all that is in it.
 
@@ -11,7 +11,7 @@ use crate::output::OutputError;
 
 /// A file, or a directory, that gets its name when it is whole; without that it is removed.
 #[derive(Debug)]
-pub(super) struct Partial {
+pub(crate) struct Partial {
     path: PathBuf,
     /// Where it is until then.
     part: PathBuf,
@@ -30,7 +30,7 @@ pub(super) fn part(path: &Path) -> Result<PathBuf, OutputError> {
 impl Partial {
     /// Begins a file. What is there is replaced with `force` only; a new one is for its owner and
     /// group only, as what is recorded is sensitive.
-    pub(super) fn file(path: &Path, force: bool) -> Result<(Self, File), OutputError> {
+    pub(crate) fn file(path: &Path, force: bool) -> Result<(Self, File), OutputError> {
         let partial = Self::new(path, force, None)?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o640);
@@ -66,7 +66,7 @@ impl Partial {
     }
 
     /// It is whole: gives it its name.
-    pub(super) fn keep(mut self) -> Result<(), OutputError> {
+    pub(crate) fn keep(mut self) -> Result<(), OutputError> {
         let failed = |source| OutputError::Io { path: self.path.clone(), source };
         if let Some(files) = self.files
             && self.path.symlink_metadata().is_ok()
@@ -111,7 +111,7 @@ impl Drop for Partial {
 }
 
 /// Whether nothing can be replaced there, nor given a name: a pipe or a device.
-pub(super) fn is_stream(path: &Path) -> bool {
+pub(crate) fn is_stream(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| {
         let kind = metadata.file_type();
         kind.is_fifo() || kind.is_char_device() || kind.is_socket()
@@ -119,7 +119,7 @@ pub(super) fn is_stream(path: &Path) -> bool {
 }
 
 /// Opens such a one.
-pub(super) fn stream(path: &Path) -> Result<File, OutputError> {
+pub(crate) fn stream(path: &Path) -> Result<File, OutputError> {
     let failed = |source: io::Error| OutputError::Io { path: path.into(), source };
     OpenOptions::new().write(true).open(path).map_err(failed)
 }

@@ -9,9 +9,9 @@ use crate::options::past::PastArgs;
 use crate::options::time::TimeArg;
 use crate::value::{id, session, stretch};
 
-/// Arguments of `why`.
+/// Whom and what a question is about, and in which recording: for `why`, and for `page`.
 #[derive(Debug, clap::Args)]
-pub struct WhyArgs {
+pub struct AskArgs {
     /// Read only these files, as with --file.
     #[arg(value_name = "FILE", conflicts_with_all = ["store", "snapshot", "vmcore"])]
     pub(super) files: Vec<PathBuf>,
@@ -63,7 +63,7 @@ pub struct WhyArgs {
     pub(super) at: Option<TimeArg>,
     /// Which time of which recording.
     #[command(flatten)]
-    pub(super) past: PastArgs,
+    pub(crate) past: PastArgs,
     /// Read a kernel dump, as with dump --vmcore. With --store DIR, what is older than the rings is
     /// read from the files of that boot.
     #[arg(
@@ -82,6 +82,14 @@ pub struct WhyArgs {
         value_parser = session
     )]
     pub(super) session: Option<u64>,
+}
+
+/// Arguments of `why`.
+#[derive(Debug, clap::Args)]
+pub struct WhyArgs {
+    /// The question.
+    #[command(flatten)]
+    pub(super) ask: AskArgs,
     /// Text for people, or one JSON object for programs (docs/flightctl-why.schema.json).
     #[arg(
         long,

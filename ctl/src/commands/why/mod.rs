@@ -42,11 +42,11 @@ impl Arguments for WhyArgs {
     type Plan = WhyPlan;
 
     fn plan(self, recorder: RecorderArgs, now: &Zoned) -> Result<WhyPlan> {
-        WhyPlan::new(self, &recorder, now)
+        WhyPlan::new(self.ask, self.format, &recorder, now)
     }
 
     fn window(&self) -> Option<&WindowArgs> {
-        Some(&self.past.window)
+        Some(&self.ask.past.window)
     }
 }
 

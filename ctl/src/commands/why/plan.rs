@@ -6,7 +6,7 @@ use anyhow::Result;
 use flightrec_analysis::why::Subject;
 use jiff::Zoned;
 
-use super::args::{WhyArgs, WhyFormat};
+use super::args::{AskArgs, WhyFormat};
 use super::cause::Cause;
 use crate::options::around::Around;
 use crate::options::kernel_dump::KernelDump;
@@ -18,7 +18,7 @@ use crate::window::{Edge, nanos};
 const AROUND: Duration = Duration::from_secs(5);
 
 /// A question.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WhyPlan {
     /// Which time of which recording.
     pub past: Past,
@@ -39,8 +39,14 @@ pub struct WhyPlan {
 }
 
 impl WhyPlan {
-    pub(super) fn new(args: WhyArgs, recorder: &RecorderArgs, now: &Zoned) -> Result<Self> {
-        let WhyArgs { files, tid, pid, comm, unit, call, slower_than, at, mut past, .. } = args;
+    /// What a question means, whose answer is shown so.
+    pub(crate) fn new(
+        args: AskArgs,
+        format: WhyFormat,
+        recorder: &RecorderArgs,
+        now: &Zoned,
+    ) -> Result<Self> {
+        let AskArgs { files, tid, pid, comm, unit, call, slower_than, at, mut past, .. } = args;
         past.store.file.extend(files);
         let store = past.store.store.clone();
         let dump = args.vmcore.map(|file| recorder.kernel_dump(file, args.session, store));
@@ -57,7 +63,7 @@ impl WhyPlan {
         let subject = Subject { tids: tid, pids: pid, comms: comm, units: unit };
         let of_cause = subject.is_any() && at.is_none() && call.is_none() && slower_than.is_none();
         let slower_than = slower_than.map(nanos);
-        Ok(Self { past, dump, subject, call, slower_than, at, of_cause, format: args.format })
+        Ok(Self { past, dump, subject, call, slower_than, at, of_cause, format })
     }
 
     /// The cause of the snapshot that is read, if that is asked about.

@@ -34,9 +34,9 @@ const BEFORE_NS: u64 = 12_000_000_000;
 const MOMENT_NS: u64 = 250_000_000;
 
 /// An answer, and what its times are by the wall clock.
-pub(super) struct Answered {
-    pub(super) answer: Answer,
-    pub(super) wall: WallClock,
+pub(crate) struct Answered {
+    pub(crate) answer: Answer,
+    pub(crate) wall: WallClock,
 }
 
 impl Answered {
@@ -79,6 +79,15 @@ pub fn of_thread(origin: &Origin, tid: u32, zone: &TimeZone) -> Result<Vec<Strin
     lines.push(String::new());
     lines.extend(told);
     Ok(lines)
+}
+
+/// The answer alone, for who shows it otherwise; `None`: nothing is recorded of this time.
+///
+/// # Errors
+/// The recording can't be read.
+#[cfg(feature = "export")]
+pub(crate) fn answered(plan: &WhyPlan, zone: &TimeZone) -> Result<Option<Answered>> {
+    Ok(whole(plan, zone)?.answer().0)
 }
 
 /// Reads the window, and once more with what was before it where names are missing.

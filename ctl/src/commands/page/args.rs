@@ -1,0 +1,23 @@
+//! What is typed for `flightctl page`.
+
+use std::path::PathBuf;
+
+use crate::commands::why::args::AskArgs;
+
+/// Arguments of `page`.
+#[derive(Debug, clap::Args)]
+pub struct PageArgs {
+    /// The question that the page answers, and the recording.
+    #[command(flatten)]
+    pub ask: AskArgs,
+    /// Write to OUT; `-`: to standard output. It is there when it is whole: until then it is
+    /// OUT.part-PID, which an error removes.
+    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    pub output: PathBuf,
+    /// Replace OUT if it exists.
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
+    /// Exit with status 3 if anything in the window is missing.
+    #[arg(long, help_heading = "Output")]
+    pub strict: bool,
+}

@@ -1,0 +1,33 @@
+//! What the arguments of `flightctl page` mean.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use jiff::Zoned;
+
+use super::args::PageArgs;
+use crate::commands::why::WhyPlan;
+use crate::commands::why::args::WhyFormat;
+use crate::options::recorder::RecorderArgs;
+
+/// A page to make.
+#[derive(Debug, PartialEq)]
+pub struct PagePlan {
+    /// What it answers, of which recording.
+    pub why: WhyPlan,
+    /// Where it goes; `None`: standard output.
+    pub output: Option<PathBuf>,
+    /// Whether what is there is replaced.
+    pub force: bool,
+    /// Whether an incomplete window is a failure.
+    pub strict: bool,
+}
+
+impl PagePlan {
+    pub(super) fn new(args: PageArgs, recorder: &RecorderArgs, now: &Zoned) -> Result<Self> {
+        let PageArgs { ask, output, force, strict } = args;
+        let why = WhyPlan::new(ask, WhyFormat::Json, recorder, now)?;
+        let output = (output != Path::new("-")).then_some(output);
+        Ok(Self { why, output, force, strict })
+    }
+}
