@@ -10,8 +10,8 @@
 //! each gap ([`Exporter::gap`]) and the coverage of each window ([`Exporter::coverage`]). What a
 //! format has no place for, its exporter tells once, at the end ([`Exporter::remarks`]).
 //!
-//! [`page`] is not for a tool but for people: one file that any browser opens. It is made of sums and of
-//! stretches rather than of events, so it is no exporter.
+//! [`page`] is not for a tool but for people: one file that any browser opens. It is made of sums
+//! and of stretches rather than of events, so it is no exporter.
 //!
 //! Names and paths are hostile: they come out as printable text ([`printable`]), so that a file is
 //! valid whatever the recording holds.
