@@ -3,7 +3,7 @@
 //!
 //! A snapshot is a file of a recording like any other, and says of itself why it is there
 //! ([`crate::snapshot::About`]). It never changes. How often its cause came again stands beside it,
-//! in `<name>.repeats`. Files whose names begin with a dot are being made.
+//! in `<name>.repeats`; a page of it for browsers, if one was made, in `<name>.html`. Files whose names begin with a dot are being made.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -25,7 +25,9 @@ use crate::snapshot::About;
 pub const DIRECTORY: &str = "snapshots";
 /// What the names of the counts end in.
 const REPEATS: &str = "repeats";
-/// Longest such file that is read, bytes.
+/// What the names of pages end in.
+const PAGE: &str = "html";
+/// Longest file of counts that is read, bytes.
 const REPEATS_MAX: u64 = 4096;
 /// How the time stands in a name: UTC, without characters that are awkward in names.
 const TIME: &str = "%Y%m%dT%H%M%SZ";
@@ -39,7 +41,7 @@ pub struct Entry {
     pub id: String,
     /// Its file.
     pub path: PathBuf,
-    /// Its size.
+    /// Its size, with that of its page.
     pub bytes: u64,
     /// When it was taken, ns since 1970, by the clock of then.
     pub modified: i64,
@@ -109,7 +111,7 @@ pub fn list(dir: &Path) -> Result<Vec<Entry>, StoreError> {
         found.push(Entry {
             id: id.to_owned(),
             path: entry.path(),
-            bytes: metadata.len(),
+            bytes: metadata.len().saturating_add(page_bytes(&entry.path())),
             modified,
         });
     }
@@ -153,10 +155,20 @@ pub fn set_repeats(
     fs::rename(new, to)
 }
 
-/// Deletes a snapshot.
+/// Where the page of a snapshot is, if it has one, `path` being its file.
+pub fn page(path: &Path) -> PathBuf {
+    path.with_extension(PAGE)
+}
+
+fn page_bytes(path: &Path) -> u64 {
+    page(path).symlink_metadata().map_or(0, |metadata| metadata.len())
+}
+
+/// Deletes a snapshot, with what stands beside it.
 pub fn remove(entry: &Entry) -> io::Result<()> {
-    // It may have none.
+    // It may have neither.
     drop(fs::remove_file(entry.path.with_extension(REPEATS)));
+    drop(fs::remove_file(page(&entry.path)));
     fs::remove_file(&entry.path)
 }
 
@@ -199,7 +211,10 @@ mod tests {
         set_repeats(&newest.path, Repeats { count: 7, last: 5 }, make).unwrap();
         set_repeats(&newest.path, Repeats { count: 8, last: 6 }, make).unwrap();
         assert_eq!(repeats(&newest.path), Repeats { count: 8, last: 6 });
+        fs::write(page(&newest.path), [0; 1000]).unwrap();
+        assert_eq!(list(dir.path()).unwrap()[0].bytes, newest.bytes + 1000);
         remove(newest).unwrap();
+        assert!(!page(&newest.path).exists());
         assert_eq!((ids(), repeats(&newest.path)), (vec!["b".to_owned()], Repeats::default()));
     }
 }

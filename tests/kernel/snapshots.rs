@@ -57,6 +57,43 @@ fn has_lasted(recorder: &Recorder, seconds: f64) {
     assert!(wait_until(PATIENCE, lasted), "it does not record");
 }
 
+/// `[snapshots] page`: a page stands beside each, is named, and goes with it.
+#[test]
+fn a_page_stands_beside_its_snapshot() {
+    let hook = tempfile::TempDir::new().expect("directory");
+    let program = hook.path().join("hook");
+    let told = hook.path().join("told");
+    fs::write(&program, format!("#!/bin/sh\necho \"$FLIGHTREC_PAGE\" >>{}\n", told.display()))
+        .expect("a hook");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).expect("a mode");
+    let hook = format!("hook = [\"{}\"]", program.display());
+    let recorder = quiet(&format!("[snapshots]\npage = true\nmax_count = 2\n{hook}\n"));
+    has_lasted(&recorder, 4.0);
+    let first = taken(&recorder, &["--last", "3s"]);
+    let page_of = |id: &str| {
+        let shown = list(&recorder).into_iter().find(|of| of["id"] == id)?;
+        shown["page"].as_str().map(std::path::PathBuf::from)
+    };
+    assert!(wait_until(PATIENCE, || page_of(&first).is_some()), "{}", recorder.log());
+    let page = page_of(&first).expect("a page");
+    let html = fs::read_to_string(&page).expect("the page");
+    assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>\n"));
+    assert!(html.contains("\"sentence\":\""), "the answer");
+    let mode = |path: &std::path::Path| fs::metadata(path).expect("a file").permissions().mode();
+    assert_eq!(mode(&page), mode(&page.with_extension("flight")), "the same readers");
+    let shown = recorder.flightctl(&["snapshots", "show", &first]).stdout;
+    assert!(text(&shown).contains(&format!("page      {}", page.display())));
+    let wanted = format!("{}\n", page.display());
+    let is_told = || fs::read_to_string(&told).is_ok_and(|told| told == wanted);
+    assert!(wait_until(PATIENCE, is_told), "the hook");
+
+    // Of two, requests may be one.
+    let second = taken(&recorder, &["--last", "1s"]);
+    assert!(wait_until(PATIENCE, || page_of(&second).is_some()), "{}", recorder.log());
+    assert!(!page.exists(), "it goes with its snapshot");
+    assert_eq!(list(&recorder).len(), 1);
+}
+
 #[test]
 fn the_window_asked_for_is_the_window_saved() {
     let recorder = quiet("");

@@ -133,6 +133,8 @@ impl Plan for SnapshotsPlan {
 struct Shown {
     id: String,
     path: String,
+    /// Its page for browsers; null: it has none.
+    page: Option<String>,
     bytes: u64,
     /// How often its cause came again, and when it was last.
     repeats: u64,
@@ -212,6 +214,9 @@ impl Shown {
         Self {
             id: entry.id.clone(),
             path: entry.path.to_string_lossy().into_owned(),
+            page: Some(snapshots::page(&entry.path))
+                .filter(|page| page.is_file())
+                .map(|page| page.to_string_lossy().into_owned()),
             bytes: entry.bytes,
             repeats: count,
             last_repeat: (count != 0).then(|| moment(last)).flatten(),
@@ -308,6 +313,9 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
             "          without its first {}",
             span(about.held_from.saturating_sub(about.from))
         ));
+    }
+    if let Some(page) = &entry.page {
+        line(format!("page      {}", printable(page)));
     }
     for note in &summary.notes {
         line(format!("note      {}", printable(note)));

@@ -38,6 +38,8 @@ pub struct Snapshots {
     pub per_hour: u32,
     /// Whether `flightctl why` is asked for the cause.
     pub why: bool,
+    /// Whether a page is made of each.
+    pub page: bool,
     /// Program, and its arguments, that is run when one was taken; none: nothing is.
     pub hook: Vec<String>,
     /// How long that may run.
@@ -57,6 +59,7 @@ impl Default for Snapshots {
             dedup_window: Span::seconds(600),
             per_hour: 20,
             why: true,
+            page: false,
             hook: Vec::new(),
             hook_timeout: Span::seconds(30),
         }

@@ -45,12 +45,13 @@ pub enum HookError {
     },
 }
 
-/// Runs it to its end: with the snapshot's file, id, cause, subject and reason, and what was slow and
+/// Runs it to its end: with the snapshot's file, its page if there is one, its id, cause, subject and reason, and what was slow and
 /// why, in its environment, and nothing to read.
 pub fn run(
     command: &[String],
     limit: Duration,
     file: &Path,
+    page: Option<&Path>,
     id: &str,
     about: &About,
 ) -> Result<(), HookError> {
@@ -67,6 +68,7 @@ pub fn run(
             "FLIGHTREC_WHY",
             super::clean(about.summary.why.as_ref().map_or("", |why| &*why.sentence)),
         )
+        .env("FLIGHTREC_PAGE", page.unwrap_or_else(|| Path::new("")))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         // A group of its own, so that what it begins ends with it.
@@ -113,13 +115,15 @@ mod tests {
     fn sh(script: &str, limit: Duration) -> Result<(), HookError> {
         let about = About { cause: "oom_kill".into(), reason: "a\0b".into(), ..About::default() };
         let command = ["/bin/sh", "-c", script].map(str::to_owned);
-        run(&command, limit, Path::new("/s/x.flight"), "x", &about)
+        let (file, page) = (Path::new("/s/x.flight"), Path::new("/s/x.html"));
+        run(&command, limit, file, Some(page), "x", &about)
     }
 
     #[test]
     fn it_is_told_what_happened() {
         let test = "test \"$FLIGHTREC_SNAPSHOT $FLIGHTREC_SNAPSHOT_ID $FLIGHTREC_CAUSE \
-                    $FLIGHTREC_REASON\" = '/s/x.flight x oom_kill a b'";
+                    $FLIGHTREC_REASON $FLIGHTREC_PAGE\" = \
+                    '/s/x.flight x oom_kill a b /s/x.html'";
         sh(test, Duration::from_mins(1)).unwrap();
     }
 
@@ -133,6 +137,7 @@ mod tests {
             &["/nonexistent".into()],
             Duration::from_secs(1),
             Path::new("x"),
+            None,
             "x",
             &About::default(),
         );

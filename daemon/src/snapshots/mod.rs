@@ -8,7 +8,8 @@
 //!   or, where those do not hold it, out of the rings ([`from_rings`]). So it needs a few MiB of
 //!   memory, whatever the window holds.
 //! - The file is read once more for the first answer ([`summary`]), within [`summary::PAGES_MOST`],
-//!   and once more by `flightctl why`, for its cause (`why`).
+//!   once more by `flightctl why`, for its cause (`why`), and by `flightctl page`, if the
+//!   configuration wants a page (`page`); these two are processes of their own (`tool`).
 //! - What is kept is bounded in number, size and age ([`room`]); the recorder's other files have
 //!   limits of their own, and neither deletes what is the other's.
 
@@ -17,12 +18,14 @@ pub mod from_rings;
 pub mod gate;
 pub mod hook;
 pub mod names;
+mod page;
 pub mod quota;
 pub mod refusals;
 pub mod room;
 mod saver;
 pub mod summary;
 pub mod tally;
+mod tool;
 mod why;
 
 use std::io;

@@ -22,7 +22,8 @@ use super::gate::Gate;
 use super::refusals::Refused;
 use super::tally::Tally;
 use super::{
-    Alarm, REQUEST, SnapshotPlace, clean, from_files, from_rings, hook, lock, room, summary, why,
+    Alarm, REQUEST, SnapshotPlace, clean, from_files, from_rings, hook, lock, page, room, summary,
+    why,
 };
 use crate::clock;
 use crate::config;
@@ -169,7 +170,6 @@ impl Saver {
                     WHY = sentence, CULPRIT = culprit,
                     "snapshot {id}: {reason}{answer}"
                 );
-                self.hook(id, path, about);
             }
             Err(e) => {
                 lock(&self.gate).forget(cause, subject);
@@ -183,22 +183,44 @@ impl Saver {
         }
         self.tally.update(|status| status.pending = status.pending.saturating_sub(1));
         if let Some(answer) = answer {
-            let told = result
-                .map(|(id, ..)| id)
-                .map_err(|e| format!("the snapshot could not be taken: {e}"));
+            let told = result.as_ref().map(|(id, ..)| id.clone());
+            let told = told.map_err(|e| format!("the snapshot could not be taken: {e}"));
             // Nobody waits any more where it took too long.
             drop(answer.try_send(told));
         }
+        if let Ok((id, path, about)) = result {
+            let page = self.page(&id, &path);
+            self.hook(&id, &path, page, &about);
+        }
+    }
+
+    /// Makes the page of a snapshot, if the configuration wants one.
+    fn page(&self, id: &str, path: &Path) -> Option<PathBuf> {
+        if !self.config.page || self.ends {
+            return None;
+        }
+        let made = page::make(path, |new| self.new_file(new));
+        if let Err(e) = &made {
+            warn!("snapshot {id} is complete, but has no page: {e}");
+        }
+        self.tally.held(&self.held());
+        made.ok()
+    }
+
+    /// A file that is not there yet, for those who may read snapshots.
+    fn new_file(&self, path: &Path) -> io::Result<std::fs::File> {
+        self.disk.create(path)?;
+        std::fs::OpenOptions::new().write(true).open(path)
     }
 
     /// Runs what the configuration wants to be run, beside whatever comes next.
-    fn hook(&self, id: &str, path: &Path, about: &About) {
+    fn hook(&self, id: &str, path: &Path, page: Option<PathBuf>, about: &About) {
         if self.config.hook.is_empty() {
             return;
         }
         let (command, limit) = (self.config.hook.clone(), self.config.hook_timeout.duration());
         let (id, path, about) = (id.to_owned(), path.to_owned(), about.clone());
-        let run = move || match hook::run(&command, limit, &path, &id, &about) {
+        let run = move || match hook::run(&command, limit, &path, page.as_deref(), &id, &about) {
             Ok(()) => debug!("the hook for snapshot {id} succeeded"),
             Err(e) => warn!("the hook for snapshot {id} failed: {e}"),
         };
@@ -218,8 +240,9 @@ impl Saver {
             .map_or_else(|| from_rings::bytes(live), from_files::Selection::bytes);
         self.disk.make_dir(&self.state_dir)?;
         self.disk.make_dir(&self.dir)?;
+        let page = if self.config.page { page::PAGE_MAX } else { 0 };
         self.make_room(
-            bytes.min(self.config.max_size.bytes()) + EXPLANATION,
+            bytes.min(self.config.max_size.bytes()) + EXPLANATION + page,
             order.alarm.cause == REQUEST,
         )?;
 
@@ -408,11 +431,7 @@ impl Saver {
                 continue;
             };
             let repeats = Repeats { count, last: (last as i64).saturating_add(offset) };
-            let make = |new: &Path| {
-                self.disk.create(new)?;
-                std::fs::OpenOptions::new().write(true).open(new)
-            };
-            if let Err(e) = snapshots::set_repeats(&path, repeats, make) {
+            if let Err(e) = snapshots::set_repeats(&path, repeats, |new| self.new_file(new)) {
                 warn!(
                     "how often the cause of snapshot {id} came again ({count}) could not be \
                      written: {e}"

@@ -220,7 +220,6 @@ impl Drawing {
         let is_near = self.is_near(from, until);
         let interval = &part.stretch.interval;
         let cpu = interval.cpu;
-        let waker = |report: &dyn Fn() -> Vec<u8>| printable(&report()).into_owned();
         let (sort, class, title) = match interval.state {
             State::Running => (Sort::Running, 0, format!("on CPU {cpu}")),
             State::Runnable => (Sort::Runnable, 1, format!("for CPU {cpu}")),
@@ -255,11 +254,9 @@ impl Drawing {
                 _ => call,
             };
             let waker = match sort {
-                Sort::Blocked | Sort::Idle | Sort::Stopped => waker(&|| report::waker(part, to)),
-                Sort::Runnable | Sort::Held if interval.waker.is_some() => {
-                    waker(&|| report::waker(part, to))
-                }
-                _ => String::new(),
+                Sort::Running => String::new(),
+                Sort::Runnable | Sort::Held if interval.waker.is_none() => String::new(),
+                _ => printable(&report::waker(part, to)).into_owned(),
             };
             let stack = stack(part, &session);
             self.whats.number(sort, [&title, &call, &waker, &stack])
@@ -500,8 +497,8 @@ fn merged(lanes: &[&Lane], whats: &Whats, cut: u64) -> Vec<String> {
         out.push(format!("The timeline has all {all} stretches of its rows, each by itself."));
     } else {
         out.push(format!(
-            "The timeline has {all} stretches of runs, waits and calls, {drawn} of them drawn: in \
-             each row, neighbours that are shorter than its resolution (at most {}) are merged into \
+            "The timeline has {all} stretches of runs, waits and calls, drawn as {drawn}: in each \
+             row, neighbours that are shorter than its resolution (at most {}) are merged into \
              one, which says how many they are and how their time parts.",
             length(far.max(near))
         ));

@@ -100,7 +100,8 @@ fn table(of: &Asked, table: &Table) -> model::Table {
     let others = &table.ranked.others;
     if others.groups != 0 {
         let more = format!(
-            " {} more rows, with a count of {} together, are left out: the {ROWS_MAX} greatest are here.",
+            " {} more rows, with a count of {} together, are left out: the {ROWS_MAX} greatest \
+             are here.",
             others.groups, others.sum.count
         );
         remark.push_str(&more);

@@ -108,7 +108,6 @@ function showTimeline() {
   }
 
   function drawRow(drawing, row) {
-    const k = scale();
     const end = view[1];
     let pixel = -1;
     let widest = 0;
@@ -144,7 +143,6 @@ function showTimeline() {
       }
     }
     flush();
-    return k;
   }
 
   /** Several stretches in one: the parts of its length by their height. */
@@ -312,7 +310,7 @@ function showTimeline() {
       drawing.fillRect(x, 20, 1, 6);
       const text = timeOfDay(time + 0.5, digits);
       const wide = drawing.measureText(text).width;
-      if (x + wide < width || !out.length) drawing.fillText(text, x + 3, 16);
+      if (x + wide < width) drawing.fillText(text, x + 3, 16);
     }
     for (const [time, text] of data.timeline.marks) {
       const x = toX(time);
@@ -418,7 +416,7 @@ function showTimeline() {
 
   function show(from, until) {
     const least = 2000;
-    let long = Math.min(Math.max(until - from, least), whole[1]);
+    const long = Math.min(Math.max(until - from, least), whole[1]);
     let begin = (from + until) / 2 - long / 2;
     begin = Math.min(Math.max(begin, 0), whole[1] - long);
     view = [begin, begin + long];

@@ -22,7 +22,7 @@ function describe(row, at) {
   }
   const name = row.of === "call" || row.of === "cpu" ? word(text) || sorts[sort][0]
     : word(text) ? `${sorts[sort][0]}: ${word(text)}` : sorts[sort][0];
-  const out = [element("div", "what", name), element("div", "when", row.of === "cpu" ? `${who} · ${when}` : `${who} · ${when}`)];
+  const out = [element("div", "what", name), element("div", "when", `${who} · ${when}`)];
   if (row.of === "state") {
     if (call) out.push(element("div", "", "in ", element("code", "", word(call))));
     if (waker) out.push(element("div", "", sort === 2 || sort === 3 ? "made runnable by " : "ended by ", element("code", "", word(waker))));
