@@ -11,7 +11,7 @@ use flightrec_analysis::reason::is_io_worker;
 use flightrec_analysis::stretches::{Ran, Stretch, Stretches, Woken};
 use flightrec_format::abi::kinds::{BlockComplete, Kind};
 use flightrec_format::abi::page::Lane;
-use flightrec_format::decode::{Body, Event};
+use flightrec_format::decode::{Body, Event, Page};
 use flightrec_format::ring::{Gap, LaneStream};
 use rustc_hash::FxHashMap;
 
@@ -287,7 +287,7 @@ fn scheduling_from(recording: &Recording, lead: u64) -> u64 {
     let begins = recording.meta.cpus.iter().map(|cpu| {
         let mut streams = recording.streams.iter();
         let stream = streams.find(|of| of.lane() == Lane::Sched && of.cpu() == *cpu);
-        match stream.and_then(|of| of.pages_from(lead).first()).map(|page| page.header()) {
+        match stream.and_then(|of| of.pages_from(lead).first()).map(Page::header) {
             Some(header) if header.seq <= 1 => 0,
             Some(header) => header.base_mono,
             None => lead,
