@@ -19,6 +19,7 @@ use crate::content::Content;
 use crate::dir::EXTENSION;
 use crate::error::StoreError;
 use crate::reader::FileReader;
+use crate::search;
 use crate::snapshot::About;
 
 /// Name of the directory in the state directory.
@@ -157,6 +158,7 @@ pub fn set_repeats(
 pub fn remove(entry: &Entry) -> io::Result<()> {
     // It may have none.
     drop(fs::remove_file(entry.path.with_extension(REPEATS)));
+    search::remove(&entry.path)?;
     fs::remove_file(&entry.path)
 }
 
@@ -199,7 +201,9 @@ mod tests {
         set_repeats(&newest.path, Repeats { count: 7, last: 5 }, make).unwrap();
         set_repeats(&newest.path, Repeats { count: 8, last: 6 }, make).unwrap();
         assert_eq!(repeats(&newest.path), Repeats { count: 8, last: 6 });
+        fs::write(search::path(&newest.path), "an index").unwrap();
         remove(newest).unwrap();
+        assert!(!search::path(&newest.path).exists(), "its index goes with it");
         assert_eq!((ids(), repeats(&newest.path)), (vec!["b".to_owned()], Repeats::default()));
     }
 }
