@@ -18,6 +18,7 @@ mod library;
 mod memory;
 mod quiet;
 mod report;
+mod search;
 mod snapshots;
 mod stretches;
 mod usage;

@@ -52,7 +52,8 @@ pub(super) fn encode(blocks: &[BlockEntry]) -> Vec<u8> {
         });
         put(&mut entry, field::CPUS, |out| {
             for CpuEntry { cpu, idles, ends_idle } in &block.cpus {
-                let state = u64::from(*idles) * IDLES | u64::from(*ends_idle) * ENDS_IDLE;
+                let bit = |is: bool, bit: u64| if is { bit } else { 0 };
+                let state = bit(*idles, IDLES) | bit(*ends_idle, ENDS_IDLE);
                 put_varint(u64::from(*cpu) << 2 | state, out);
             }
         });
