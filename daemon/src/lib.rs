@@ -21,6 +21,7 @@ pub mod devices;
 pub mod dir;
 pub mod drain;
 pub mod function_names;
+pub mod indexer;
 pub mod journal;
 pub mod load;
 pub mod mask;

@@ -1,4 +1,5 @@
-//! Makes sums of minutes from the files that the drain writes, in a thread that stands back.
+//! Makes sums of minutes from the files that the drain writes, and the search indexes of those that
+//! are closed, in a thread that stands back.
 //!
 //! It reads files, never the rings, so that it may be late: the drain waits for nobody, and what
 //! was not added up yet still is in the files. It takes a share of the CPUs at most
@@ -15,6 +16,7 @@ use flightrec_sums::worker::{Turn, Worker};
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
 
+use crate::indexer::Indexer;
 use crate::{clock, config};
 
 /// The thread's name, as `ps -L` and the recording itself show it.
@@ -76,6 +78,7 @@ impl Sums {
             percent: u64::from(percent),
             cpus: thread::available_parallelism().map_or(1, |n| n.get() as u64),
             worker: None,
+            indexer: Indexer::default(),
             told: String::new(),
         };
         let (stop, stopped) = mpsc::channel();
@@ -104,6 +107,7 @@ struct Maker {
     percent: u64,
     cpus: u64,
     worker: Option<Worker>,
+    indexer: Indexer,
     /// The last error, which is told once.
     told: String,
 }
@@ -137,7 +141,24 @@ impl Maker {
             None if !self.state_dir.is_dir() => return Ok(Turn::Idle),
             None => self.worker.insert(Worker::open(&self.state_dir, self.limits, self.group)?),
         };
-        worker.turn(Some(self.live))
+        match worker.turn(Some(self.live))? {
+            // Sums are wanted first: what they are made of may be deleted.
+            Turn::Idle => Ok(self.index()),
+            turn @ Turn::More => Ok(turn),
+        }
+    }
+
+    /// Makes a search index, if one is missing.
+    fn index(&mut self) -> Turn {
+        match self.indexer.turn(&self.state_dir) {
+            Ok(true) => Turn::More,
+            Ok(false) => Turn::Idle,
+            // Answers take longer without it, and are the same.
+            Err(e) => {
+                debug!("a search index can't be made, and is tried again: {e}");
+                Turn::Idle
+            }
+        }
     }
 
     fn tell(&mut self, error: Option<io::Error>) {

@@ -6,6 +6,8 @@
 //! - Each is a valid zstd stream: headers and index in skippable frames, content in frames of their
 //!   own ([`header`], [`block`], [`index`]). Every part has a checksum, and is read without the
 //!   others.
+//! - Beside a file that was closed stands its search index, which can be made again at any time
+//!   ([`search`]).
 //! - [`StoreWriter`] alone makes files, appends, and deletes the oldest. It never changes what is
 //!   written: after any fault it goes on in a new file.
 //! - [`FileReader`] takes any bytes, changes nothing, and says what is missing.
@@ -30,6 +32,7 @@ pub mod limits;
 mod lock;
 pub mod reader;
 pub mod retention;
+pub mod search;
 mod slice;
 pub mod snapshot;
 pub mod snapshots;

@@ -16,6 +16,7 @@ mod names;
 mod paths;
 mod plan;
 mod process;
+mod seeker;
 mod spec;
 mod stretch;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub use self::hints::Seen;
 pub use self::names::{Names, comm};
 use self::paths::Paths;
 pub use self::plan::{FilterError, FilterPlan};
+pub use self::seeker::Seeker;
 pub use self::spec::FilterSpec;
 pub use self::stretch::StretchFacts;
 use crate::fds::FdNames;

@@ -20,6 +20,7 @@ mod memory;
 mod page;
 mod quiet;
 mod report;
+mod search;
 mod snapshots;
 mod stretches;
 mod usage;

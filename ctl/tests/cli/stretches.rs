@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Rename, StringStatus, WakeContext};
 use flightrec_format::decode::{Body, Call, Event, Text};
+use flightrec_store::search;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -97,6 +98,9 @@ fn busy(file_seconds: u64) -> TempDir {
         }
     }
     disk.close(&mut recording, begin + 19 * SECOND);
+    for file in files(dir.path()) {
+        search::write(&file, &search::make(&file).unwrap()).unwrap();
+    }
     dir
 }
 

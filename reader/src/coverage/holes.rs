@@ -15,6 +15,10 @@ const PROGRAMS: [&str; 2] = ["sys_enter", "sys_exit"];
 pub fn holes(recording: &Recording, read: Window) -> Holes {
     let mut holes = Holes::new(read.from.max(recording.meta.started));
     let within = |(from, until): (u64, u64)| (from.max(read.from), until.min(read.until));
+    if let Some(sure) = &recording.sure {
+        holes.extend(sure.holes().map(within));
+        return untold(holes, recording, read);
+    }
     let syscalls = |stream: &LaneStream| stream.lane() == Lane::Syscall;
     for of_cpu in coverages(recording, Window::ALL, u64::MAX, syscalls) {
         let (from, until) = of_cpu.complete.unwrap_or((u64::MAX, u64::MAX));
@@ -22,6 +26,11 @@ pub fn holes(recording: &Recording, read: Window) -> Holes {
         let gaps = missing.map(|gap| (gap.from, gap.until));
         holes.extend(gaps.chain([(0, from), (until, u64::MAX)]).map(within));
     }
+    untold(holes, recording, read)
+}
+
+/// With those of which no page tells.
+fn untold(mut holes: Holes, recording: &Recording, read: Window) -> Holes {
     if is_uncounted(recording) || detached::has_untold(recording, read) {
         holes.extend([(read.from, read.until)]);
     }

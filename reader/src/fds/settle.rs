@@ -197,6 +197,11 @@ fn losses(recording: &Recording) -> Vec<(u64, u64)> {
         totals: Some(&recording.totals),
     };
     let mut lost = detached(recording);
+    if let Some(sure) = &recording.sure {
+        // What was before the stretch is known from those before it.
+        lost.push((0, sure.read_from.saturating_sub(1)));
+        return lost;
+    }
     for stream in recording.streams.iter().filter(|stream| stream.lane() != Lane::Sched) {
         let coverage = stream.coverage(&scope);
         // The pages are copied behind the snapshots, so that what is newer than the copy is newer

@@ -10,6 +10,7 @@ use super::placement::Placement;
 use crate::holes::Holes;
 use crate::left_out::LeftOuts;
 use crate::source::Recording;
+use crate::source::sure::Skips;
 
 /// Finds out about each event what later ones tell.
 pub struct Front {
@@ -18,6 +19,8 @@ pub struct Front {
     line: DelayLine,
     /// The latest moment of which is known that it has come.
     now: u64,
+    /// Where events were left unread.
+    skips: Skips,
     /// Boxes of events that are done with, to be used again.
     #[expect(clippy::vec_box, reason = "it is the boxes that are used again")]
     spare: Vec<Box<Event>>,
@@ -31,6 +34,7 @@ impl Front {
             placement: Placement::default(),
             line: DelayLine::default(),
             now: 0,
+            skips: Skips::default(),
             spare: Vec::new(),
         };
         front.learn(recording, 0);
@@ -44,6 +48,7 @@ impl Front {
     }
 
     fn learn(&mut self, recording: &Recording, from: u64) {
+        self.skips = Skips::of(recording.sure.as_ref(), from);
         if let Some(left_outs) = LeftOuts::of(recording) {
             self.pairing.learn(&left_outs, from);
             self.placement.learn(&left_outs);
@@ -59,6 +64,7 @@ impl Front {
             placement: self.placement.clone(),
             line: self.line.emptied(),
             now: self.now,
+            skips: self.skips.clone(),
             spare: Vec::new(),
         }
     }
@@ -122,6 +128,11 @@ impl Front {
         each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>,
     ) -> Result<(), E> {
         let now = event.time;
+        // What waited too long before it has waited too long, whatever was read in between.
+        self.advance(now.saturating_sub(1), each)?;
+        if self.skips.pass(now).is_some() {
+            self.placement.skip();
+        }
         let mut item = Item::new(event);
         self.pairing.take(&mut item, &mut self.line, &self.placement);
         self.placement.take(&mut item, &mut self.line);

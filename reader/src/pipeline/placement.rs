@@ -73,6 +73,12 @@ impl Placement {
         crate::left_out::learn(&mut self.left_outs, left_outs);
     }
 
+    /// Events were left unread: what CPUs run their next switches tell.
+    pub fn skip(&mut self) {
+        self.wakeups.clear();
+        self.cpus.clear();
+    }
+
     /// Takes the next event in, on its way to the end of the line.
     pub fn take(&mut self, item: &mut Item, line: &mut DelayLine) {
         let (tid, time, cpu) = (item.event.tid, item.event.time, item.event.cpu);

@@ -116,6 +116,12 @@ impl Requests {
         self.holes.go_on(holes, from);
     }
 
+    /// Events were left unread: which threads wait is not known.
+    pub fn skip(&mut self) {
+        self.waiting.clear();
+        self.done.clear();
+    }
+
     /// Goes past an event, and tells what is known of it.
     #[inline]
     pub fn take(&mut self, event: &Event, found: &Findings) -> Option<Known> {
@@ -314,6 +320,10 @@ pub fn holes(recording: &Recording) -> Holes {
         totals: Some(&recording.totals),
     };
     let mut holes = Holes::new(recording.meta.started);
+    if let Some(sure) = &recording.sure {
+        holes.extend(sure.holes());
+        return holes;
+    }
     for stream in recording.streams.iter().filter(|stream| stream.lane() == Lane::Trace) {
         let of_cpu = stream.coverage(&scope);
         let (from, until) = of_cpu.complete.unwrap_or((u64::MAX, u64::MAX));

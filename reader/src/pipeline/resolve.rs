@@ -24,6 +24,7 @@ use crate::fds::{Fds, Naming, Users};
 use crate::left_out::LeftOuts;
 use crate::names::Calls as Tables;
 use crate::source::Recording;
+use crate::source::sure::Skips;
 use crate::threads::Threads;
 use crate::wall::WallClock;
 use crate::windows::Windows;
@@ -77,6 +78,8 @@ pub struct Resolver<C> {
     functions: Functions,
     /// So many events are not shown, then all; `None`: the windows decide.
     pub lead: Option<u64>,
+    /// Where events were left unread.
+    skips: Skips,
     passed: u64,
     /// Where what is not wanted as far as is known is counted, if it is.
     pub doubts: Option<Doubts>,
@@ -115,6 +118,7 @@ impl<C: Choice> Resolver<C> {
             requests: Requests::new(holes(recording)),
             operations: Operations::new(holes(recording)),
             lead: None,
+            skips: Skips::default(),
             passed: 0,
             doubts: None,
             shown: 0,
@@ -135,6 +139,7 @@ impl<C: Choice> Resolver<C> {
     pub fn go_on(&mut self, recording: &Recording, windows: Windows, from: u64) {
         self.windows = windows;
         self.know(recording);
+        self.skips = Skips::of(recording.sure.as_ref(), from);
         self.requests.go_on(holes(recording), from);
         self.operations.go_on(holes(recording), from);
         self.functions.go_on(holes(recording), from);
@@ -160,7 +165,8 @@ impl<C: Choice> Resolver<C> {
         to: &mut impl Sink,
     ) -> io::Result<()> {
         let time = event.time;
-        self.release(before, to)?;
+        // Its moment comes before it does, whatever was read in between.
+        self.release(before.max(time.saturating_sub(1)), to)?;
         self.take(event, found, to)?;
         self.release(time, to)
     }
@@ -175,6 +181,10 @@ impl<C: Choice> Resolver<C> {
         found: &Findings,
         to: &mut impl Sink,
     ) -> io::Result<()> {
+        if let Some(skip) = self.skips.pass(event.time) {
+            self.queues.skip(&skip.idle);
+            self.requests.skip();
+        }
         let qlen = self.queues.take(event, found);
         let known = self.requests.take(event, found);
         let operation = self.operations.take(event);

@@ -63,6 +63,18 @@ impl RunQueues {
         length
     }
 
+    /// Events were left unread. These CPUs are idle now; of others nothing is known until they go
+    /// idle.
+    pub fn skip(&mut self, idle: &[u16]) {
+        self.threads.clear();
+        for cpu in 0..self.cpus.len() {
+            self.forget(cpu as u16);
+        }
+        for cpu in idle {
+            self.idle(*cpu);
+        }
+    }
+
     /// Until it goes idle again, nothing is known of a CPU.
     fn forget(&mut self, cpu: u16) {
         self.idle(cpu);

@@ -11,6 +11,7 @@ pub mod origin;
 mod pinned;
 pub mod snapshots;
 pub mod state_dir;
+pub mod sure;
 pub mod vmcore;
 
 use thiserror::Error;
@@ -32,6 +33,7 @@ pub use detached::detached;
 pub use live::{Live, News, Stacks};
 pub use origin::{FilesPlan, HistoryPlace, HistoryPlan, Origin, STATE_DIR};
 pub use pinned::PinnedSource;
+pub use sure::Sure;
 pub use vmcore::VmcoreSource;
 
 use crate::control::ControlError;
@@ -88,6 +90,8 @@ pub struct Recording {
     /// Other recordings that claim to be the same machine's last, where nothing decides
     /// ([`anchor`]).
     pub disputed_by: Vec<u64>,
+    /// Where it is known beside the pages that nothing is missing.
+    pub sure: Option<Sure>,
 }
 
 impl Recording {
@@ -301,6 +305,7 @@ impl Collector {
             whole_files: false,
             slot_misses,
             disputed_by: Vec::new(),
+            sure: None,
         }
     }
 }

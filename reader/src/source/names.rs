@@ -8,7 +8,7 @@ use flightrec_format::ring::LaneStream;
 
 use super::SourceError;
 use super::files::catalog;
-use super::files::session::{SessionSource, streams};
+use super::files::session::{Pick, SessionSource, streams};
 use crate::threads::Threads;
 use crate::window::Window;
 
@@ -22,7 +22,7 @@ pub fn at(path: &Path, moment: u64) -> Result<Threads, SourceError> {
     let session = boots.into_iter().flat_map(|boot| boot.sessions).next();
     let Some(session) = session else { return Ok(Threads::default()) };
     let window = Window { from: moment, until: u64::MAX };
-    let found = SessionSource::open(session)?.find(window, &[Lane::Task])?;
+    let found = SessionSource::open(session)?.find(window, Pick::Lanes(&[Lane::Task]))?;
     let streams = streams(&found.meta, found.pages);
     let events = || Merge::new(streams.iter().map(LaneStream::events));
     let mut threads = Threads::before(events(), found.slots.into_iter(), 0);

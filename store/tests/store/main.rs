@@ -13,5 +13,6 @@ mod later_pages;
 mod limits;
 mod machine;
 mod model;
+mod search;
 mod support;
 mod zstd;

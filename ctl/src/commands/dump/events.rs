@@ -3,12 +3,14 @@
 use std::io::Write;
 
 use anyhow::Result;
+use flightrec_format::meta::Meta;
 use jiff::tz::TimeZone;
 
 use super::plan::EventsPlan;
 use crate::coverage::{self, Report};
 use crate::exit::Exit;
-use crate::filter::{Filter, FilterError, FilterPlan, Reading, Seen, doubts};
+use crate::fds::Naming;
+use crate::filter::{Filter, FilterError, FilterPlan, Reading, Seeker, Seen, doubts};
 use crate::formats;
 use crate::human::counted;
 use crate::left_out::LeftOuts;
@@ -17,7 +19,9 @@ use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::print::{self, Going};
 use crate::progress::Progress;
 use crate::render::{Format, Render, Start};
-use crate::source::history::{self, Chapter, Foretold, Go, Names, Needs, Question, Visitor};
+use crate::source::history::{
+    self, Chapter, Foretold, Go, Names, Needs, Question, Sought, Visitor,
+};
 use crate::source::{Recording, VmcoreSource};
 use crate::text::coverage::{Seam, clock_lines, lines};
 use crate::wall::WallClock;
@@ -121,6 +125,8 @@ pub(crate) struct Dump<'a, T> {
     is_told: bool,
     /// No thread of that window has a name that is asked for.
     is_of_nobody: bool,
+    /// What is sought in it, and in what.
+    asked: Option<(Filter, Meta)>,
 }
 
 impl<'a, T: Target> Dump<'a, T> {
@@ -142,6 +148,7 @@ impl<'a, T: Target> Dump<'a, T> {
             going: None,
             is_told: false,
             is_of_nobody: false,
+            asked: None,
         }
     }
 
@@ -182,17 +189,17 @@ impl<'a, T: Target> Dump<'a, T> {
             holes: holes.clone(),
             joins: going.as_ref().map(|going| (going.front(), read.from)),
         };
-        let mut reports = if is_lead || is_behind || chapter.is_narrow {
+        // Of what is known beside its pages, and has been told, they are not asked.
+        let is_sure = self.is_told && recording.sure.is_some() && recording.whole_files;
+        let is_known = is_lead || is_behind || is_sure || chapter.is_narrow;
+        let mut reports = if is_known {
             Vec::new()
         } else {
             reports(recording, &windows, clock.now, &filter, &reading)
         };
         spare(&mut reports, recording, &filter);
         // Where the pages contradict what was told, they are right.
-        let is_silent = is_lead
-            || is_behind
-            || chapter.is_narrow
-            || self.is_told && reports.iter().all(Report::is_complete);
+        let is_silent = is_known || self.is_told && reports.iter().all(Report::is_complete);
         self.is_told &= joins.is_some_and(|joins| joins.behind);
         if is_silent {
             reports.clear();
@@ -351,7 +358,7 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
 
     /// Says what all stretches cover together.
     fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
-        (self.is_told, self.is_of_nobody) = (false, false);
+        (self.is_told, self.is_of_nobody, self.asked) = (false, false, None);
         let plan = self.plan;
         let chapter = foretold.chapter();
         let recording = &chapter.recording;
@@ -377,6 +384,7 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
         match written.map_err(|e| output.explain(e)) {
             Ok(()) => {
                 self.is_told = true;
+                self.asked = Some((filter, recording.meta.clone()));
                 self.told.extend(coverage);
                 let mut seam = std::mem::take(&mut self.seam);
                 seam.between(chapter, windows.hull(), &mut wall, self.zone);
@@ -391,11 +399,22 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
     }
 
     fn wants_names(&self) -> bool {
-        self.is_told && !self.plan.shown.graph && self.plan.shown.filter.wants_names()
+        let filter = &self.plan.shown.filter;
+        self.is_told
+            && !self.plan.shown.graph
+            && (filter.wants_names() || filter.is_narrow() && !filter.is_of_tasks())
     }
 
     fn names(&mut self, names: &Names) {
         self.is_of_nobody = !self.plan.shown.filter.may_want_one(names.iter());
+    }
+
+    fn sought(&self, names: &Names) -> Option<Box<dyn Sought>> {
+        let shown = &self.plan.shown;
+        let is_worth =
+            !self.is_of_nobody && shown.filter.is_narrow() && !shown.filter.is_of_tasks();
+        let (filter, meta) = self.asked.as_ref().filter(|_| is_worth)?;
+        Some(Box::new(Seeker::new(filter, meta, names, shown.fds != Naming::Off)))
     }
 
     /// What is about the lives of threads, and what the recorder tells of itself, is in the task

@@ -10,6 +10,7 @@ pub mod catalog;
 mod load;
 mod marks;
 mod names;
+pub mod narrow;
 mod proof;
 mod select;
 pub mod session;

@@ -18,6 +18,7 @@ use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::catalog::{SessionFiles, StoredFile};
 use super::marks::{between, marks, to_the_marks};
 use super::names::Superseded;
+use super::narrow::{self, Chosen, Sought};
 use super::proof::Proof;
 use super::stretch::Weights;
 use super::who::Names;
@@ -103,6 +104,36 @@ struct End {
     now: u64,
     /// Whether the last was closed in order.
     closed: bool,
+}
+
+/// Which blocks of pages are read.
+#[derive(Debug, Clone, Copy)]
+pub enum Pick<'a> {
+    /// All of these lanes.
+    Lanes(&'a [Lane]),
+    /// Those that were chosen. Nothing is missing.
+    Chosen(&'a Chosen),
+}
+
+impl<'a> Pick<'a> {
+    fn lanes(self) -> &'a [Lane] {
+        match self {
+            Self::Lanes(lanes) => lanes,
+            Self::Chosen(_) => &Lane::RINGS,
+        }
+    }
+
+    fn has(self, job: &load::Job<'_>) -> bool {
+        match self {
+            Self::Lanes(_) => true,
+            Self::Chosen(chosen) => chosen.has(job),
+        }
+    }
+
+    /// Whether what a lane lacks was not recorded.
+    fn is_whole(self) -> bool {
+        matches!(self, Self::Lanes(_))
+    }
 }
 
 /// A stretch of a window.
@@ -388,16 +419,16 @@ impl SessionSource {
     /// # Errors
     /// A file of the window can not be read, but for damage, which becomes a gap.
     pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
-        self.read_lanes(window, &Lane::RINGS)
+        self.read_some(window, Pick::Lanes(&Lane::RINGS))
     }
 
-    /// The same with the pages of these lanes alone.
+    /// The same with some pages alone.
     ///
     /// # Errors
     /// As of [`Self::read`].
-    pub fn read_lanes(&mut self, window: Window, lanes: &[Lane]) -> Result<Recording, FilesError> {
+    pub fn read_some(&mut self, window: Window, pick: Pick<'_>) -> Result<Recording, FilesError> {
         let FoundWindow { meta, pages, slots, descriptors, before, after, marks, whole } =
-            self.find(window, lanes)?;
+            self.find(window, pick)?;
         let streams = streams(&meta, pages);
         if !self.end.closed && window.until > self.end.now {
             self.remarks.push(
@@ -419,6 +450,7 @@ impl SessionSource {
             whole_files: whole,
             slot_misses: 0,
             disputed_by: Vec::new(),
+            sure: None,
         })
     }
 
@@ -466,6 +498,7 @@ impl SessionSource {
             whole_files: false,
             slot_misses: 0,
             disputed_by: Vec::new(),
+            sure: None,
         };
         Some((recording, self.remarks.clone()))
     }
@@ -513,11 +546,30 @@ impl SessionSource {
         Names::of(&opened)
     }
 
-    /// Reads what the window needs of these lanes.
+    /// The blocks of a window that hold what is sought, and all that its lines depend on; `from`:
+    /// all that begins before it is read in any case. `None`: all are to be read.
+    pub fn choose(
+        &mut self,
+        window: Window,
+        from: u64,
+        names: &Names,
+        sought: &dyn Sought,
+    ) -> Option<Chosen> {
+        let chosen = self.chosen(window);
+        if !self.in_a_row(&chosen) {
+            return None;
+        }
+        let meta = self.meta_of(&chosen).ok()?;
+        let opened: Vec<&FileReader> =
+            chosen.iter().filter_map(|index| self.files.get(*index)?.reader.as_ref()).collect();
+        narrow::choose(&narrow::Place { opened: &opened, meta: &meta, from, names }, sought)
+    }
+
+    /// Reads what the window needs of some blocks.
     ///
     /// # Errors
     /// As of [`Self::read`].
-    pub fn find(&mut self, window: Window, lanes: &[Lane]) -> Result<FoundWindow, FilesError> {
+    pub fn find(&mut self, window: Window, pick: Pick<'_>) -> Result<FoundWindow, FilesError> {
         let chosen = self.chosen(window);
         let meta = self.meta_of(&chosen)?;
         let mut whole = self.in_a_row(&chosen);
@@ -530,22 +582,23 @@ impl SessionSource {
         let before = before.map(|mark| mark.totals);
         let after = after.map(|mark| mark.totals).unwrap_or_default();
         let mut asked = window;
-        let fits = |window| weight(&opened, window, lanes) <= memory::to_marks_max();
+        let lanes = pick.lanes();
+        let fits = |window| weight(&opened, window, pick) <= memory::to_marks_max();
         if !whole && fits(to_the_marks(window, before.as_ref(), &after)) {
             // The counters tell exactly what damage cost: up to the next moment at which they are
             // known.
             asked = to_the_marks(window, before.as_ref(), &after);
         }
         let mut pages = Vec::new();
-        let mut lost = read_pages(&opened, asked, lanes, &self.superseded, &mut pages)?;
+        let mut lost = read_pages(&opened, asked, pick, &self.superseded, &mut pages)?;
         let idle = |lane: Lane| is_idle(lane, window.from, &pages, &meta, before.as_ref(), &after);
         let further = to_the_marks(window, before.as_ref(), &after);
         let again = asked != further
             && fits(further)
-            && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
+            && (!lost.is_empty() || pick.is_whole() && lanes.iter().any(|lane| !idle(*lane)));
         if again {
             pages = Vec::new();
-            lost = read_pages(&opened, further, lanes, &self.superseded, &mut pages)?;
+            lost = read_pages(&opened, further, pick, &self.superseded, &mut pages)?;
         }
         whole &= lost.is_empty();
         let slots = threads(&opened);
@@ -729,11 +782,12 @@ type Lost<'a> = Vec<(&'a FileReader, Damage)>;
 fn read_pages<'a>(
     opened: &[&'a FileReader],
     window: Window,
-    lanes: &[Lane],
+    pick: Pick<'_>,
     superseded: &RefCell<Superseded>,
     into: &mut Vec<(Page, Summary)>,
 ) -> Result<Lost<'a>, FilesError> {
-    let jobs = select::needed(opened, window, lanes);
+    let mut jobs = select::needed(opened, window, pick.lanes());
+    jobs.retain(|job| pick.has(job));
     let too_much = || FilesError::TooMuch(memory::pages_max());
     let most = |held: usize| most_pages().saturating_sub(held);
     let (early, within): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| is_early(job, window));
@@ -770,9 +824,10 @@ fn most_blocks() -> usize {
 }
 
 /// Bytes of memory that the pages of a window take, but for those that names need.
-fn weight(opened: &[&FileReader], window: Window, lanes: &[Lane]) -> u64 {
-    let within =
-        select::needed(opened, window, lanes).into_iter().filter(|job| !is_early(job, window));
+fn weight(opened: &[&FileReader], window: Window, pick: Pick<'_>) -> u64 {
+    let within = select::needed(opened, window, pick.lanes())
+        .into_iter()
+        .filter(|job| pick.has(job) && !is_early(job, window));
     within.map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
 }
 

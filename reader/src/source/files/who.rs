@@ -1,16 +1,19 @@
-//! All names that threads may have in a window, from the task lane and the tables of threads alone:
-//! a question about a name that is not among them needs no other events.
+//! All who lived in a window, from the task lane and the tables of threads alone: which names threads
+//! may have had, and of which processes they may have been. A question about some of them needs no
+//! other events, or few.
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Body;
 use flightrec_store::{Content, FileReader, Kind};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::load;
 use crate::threads::{IDLE, idle_name, trim};
 
 /// Most names that are held; where there are more, none are told.
 const NAMES_MAX: usize = 1 << 16;
+/// Most that is known of threads: the names and the processes of each.
+const KNOWN_MAX: usize = 1 << 20;
 /// Most events of the task lane that are looked at: with more of them than that, looking costs as
 /// much as it saves.
 const EVENTS_MAX: u64 = 2_000_000;
@@ -19,9 +22,24 @@ const EVENTS_MAX: u64 = 2_000_000;
 const CPUS: usize = 8192;
 
 /// The names that any thread may have in a window, that of a thread of which nothing is known
-/// included.
-#[derive(Debug)]
-pub struct Names(FxHashSet<Box<[u8]>>);
+/// included, and the processes that it may be of.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// By name: the threads that had it. Idle threads and unknown ones are not among them.
+    by_name: FxHashMap<Box<[u8]>, FxHashSet<u32>>,
+    /// By process: its threads.
+    processes: FxHashMap<u32, FxHashSet<u32>>,
+    /// By thread: its processes.
+    of: FxHashMap<u32, FxHashSet<u32>>,
+    /// By process: those that made it.
+    parents: FxHashMap<u32, FxHashSet<u32>>,
+    /// Threads that were born.
+    born: FxHashSet<u32>,
+    /// By thread: those that had another id before they executed a program as this one.
+    before: FxHashMap<u32, FxHashSet<u32>>,
+    /// How much of all that there is.
+    held: usize,
+}
 
 impl Names {
     /// Of all that is in some files. `None`: something can't be read, or there is too much.
@@ -34,26 +52,17 @@ impl Names {
         if events.fold(0, u64::saturating_add) > EVENTS_MAX {
             return None;
         }
-        let mut names = Self(FxHashSet::default());
+        let mut names = Self::default();
         names.add(b"");
         names.add(trim(IDLE));
         (0..CPUS).for_each(|cpu| names.add(trim(&idle_name(cpu))));
         for job in &jobs {
             for (page, _) in job.reader.pages(job.block).ok()? {
                 for event in page.events() {
-                    match &event.body {
-                        Body::Fork(fork) => names.add(trim(&fork.comm)),
-                        Body::Exec { exec, .. } => names.add(trim(&exec.comm)),
-                        Body::Rename(rename) => {
-                            names.add(trim(&rename.old));
-                            names.add(trim(&rename.new));
-                        }
-                        Body::TaskExit(exit) => names.add(trim(&exit.comm)),
-                        _ => {}
-                    }
+                    names.learn(&event.body);
                 }
             }
-            if names.0.len() > NAMES_MAX {
+            if names.is_full() {
                 return None;
             }
         }
@@ -61,9 +70,10 @@ impl Names {
             for block in reader.of(Kind::Slots) {
                 let Content::Slots(threads) = reader.read(block).ok()? else { return None };
                 for thread in &threads {
-                    names.add(trim(&thread.comm));
+                    names.thread(thread.tid, thread.tgid, &thread.comm);
+                    names.parent(thread.tgid, thread.ppid);
                 }
-                if names.0.len() > NAMES_MAX {
+                if names.is_full() {
                     return None;
                 }
             }
@@ -71,14 +81,111 @@ impl Names {
         Some(names)
     }
 
+    fn learn(&mut self, body: &Body) {
+        match body {
+            Body::Fork(fork) => {
+                self.thread(fork.parent_tid, fork.parent_tgid, &fork.comm);
+                self.thread(fork.tid, fork.tgid, &fork.comm);
+                self.parent(fork.tgid, fork.parent_tgid);
+                self.born.insert(fork.tid);
+            }
+            Body::Exec { exec, .. } => {
+                self.thread(exec.tid, exec.tgid, &exec.comm);
+                if exec.old_tid != exec.tid {
+                    self.thread(exec.old_tid, exec.tgid, &exec.comm);
+                    self.before.entry(exec.tid).or_default().insert(exec.old_tid);
+                }
+            }
+            Body::Rename(rename) => {
+                self.thread(rename.tid, rename.tgid, &rename.old);
+                self.thread(rename.tid, rename.tgid, &rename.new);
+            }
+            Body::TaskExit(exit) => self.thread(exit.tid, exit.tgid, &exit.comm),
+            _ => {}
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.by_name.len() > NAMES_MAX || self.held > KNOWN_MAX
+    }
+
     fn add(&mut self, name: &[u8]) {
-        if !self.0.contains(name) {
-            self.0.insert(name.into());
+        if !self.by_name.contains_key(name) {
+            self.by_name.insert(name.into(), FxHashSet::default());
+        }
+    }
+
+    fn thread(&mut self, tid: u32, tgid: u32, comm: &[u8; 16]) {
+        let name = trim(comm);
+        self.add(name);
+        if let Some(threads) = self.by_name.get_mut(name) {
+            self.held += usize::from(threads.insert(tid));
+        }
+        self.held += usize::from(self.of.entry(tid).or_default().insert(tgid));
+        self.processes.entry(tgid).or_default().insert(tid);
+    }
+
+    fn parent(&mut self, process: u32, parent: u32) {
+        if process != parent {
+            self.held += usize::from(self.parents.entry(process).or_default().insert(parent));
         }
     }
 
     /// Each once, in no order; any bytes, without NUL.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().map(AsRef::as_ref)
+        self.by_name.keys().map(AsRef::as_ref)
+    }
+
+    /// The threads that had a name at any time; those that had it all the time, and were heard of
+    /// by nothing else, are not among them.
+    pub fn threads_named(&self, is: impl Fn(&[u8]) -> bool) -> FxHashSet<u32> {
+        let named = self.by_name.iter().filter(|(name, _)| is(name));
+        named.flat_map(|(_, threads)| threads.iter().copied()).collect()
+    }
+
+    /// The threads that were of one of these processes at any time.
+    pub fn threads_of(&self, processes: &FxHashSet<u32>) -> FxHashSet<u32> {
+        let known = processes.iter().filter_map(|process| self.processes.get(process));
+        // A thread of which nothing is known is taken for a process's own.
+        known.flatten().chain(processes).copied().collect()
+    }
+
+    /// These processes, and all that descend from them.
+    pub fn descendants(&self, roots: &FxHashSet<u32>) -> FxHashSet<u32> {
+        let mut found = roots.clone();
+        loop {
+            let before = found.len();
+            for (process, parents) in &self.parents {
+                if parents.iter().any(|parent| found.contains(parent)) {
+                    found.insert(*process);
+                }
+            }
+            if found.len() == before {
+                return found;
+            }
+        }
+    }
+
+    /// The processes that these threads may be of, and all that those descend from.
+    pub(super) fn family(&self, threads: &FxHashSet<u32>) -> FxHashSet<u32> {
+        let own = threads.iter().filter_map(|tid| self.of.get(tid)).flatten();
+        let mut open: Vec<u32> = own.chain(threads).copied().collect();
+        let mut found = FxHashSet::default();
+        while let Some(process) = open.pop() {
+            if found.insert(process) {
+                open.extend(self.parents.get(&process).into_iter().flatten());
+            }
+        }
+        found
+    }
+
+    /// Whether a thread was born in the window.
+    pub(super) fn is_born(&self, tid: u32) -> bool {
+        self.born.contains(&tid)
+    }
+
+    /// The ids that a thread may have had before it executed a program.
+    pub(super) fn before(&self, tid: u32) -> impl Iterator<Item = u32> {
+        self.before.get(&tid).into_iter().flatten().copied()
     }
 }

@@ -1,13 +1,16 @@
 //! Chapters in files: sessions one behind the other, and long ones in stretches.
 
+use std::sync::Arc;
+
 use flightrec_format::abi::page::Lane;
 
 use super::{Chapter, Foretold, Joins, Names, Needs, Part, Question};
 use crate::memory;
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{BootFiles, SessionFiles};
-use crate::source::files::session::{self, AROUND_NS, SessionSource};
-use crate::source::{Clock, Recording, SourceError};
+use crate::source::files::narrow::{Chosen, Sought};
+use crate::source::files::session::{self, AROUND_NS, Pick, SessionSource};
+use crate::source::{Clock, Recording, SourceError, Sure};
 use crate::window::with_leads;
 use crate::window::{Edge, Window};
 
@@ -141,14 +144,16 @@ impl FilesPart {
     }
 
     /// Reads it, as far as it is needed.
-    pub(super) fn read(mut self, needs: Needs) -> Result<Chapter, SourceError> {
-        let lanes: &[Lane] = match needs {
-            Needs::All => &Lane::RINGS,
-            Needs::Tasks => &[Lane::Task],
+    pub(super) fn read(mut self, needs: &Needs, is_sure: bool) -> Result<Chapter, SourceError> {
+        let (pick, skips) = match needs {
+            Needs::All => (Pick::Lanes(&Lane::RINGS), Arc::default()),
+            Needs::Tasks => (Pick::Lanes(&[Lane::Task]), Arc::default()),
+            Needs::Chosen(chosen) => (Pick::Chosen(chosen), chosen.skips.clone()),
         };
-        let recording = self.source.read_lanes(self.window, lanes)?;
+        let mut recording = self.source.read_some(self.window, pick)?;
+        recording.sure = is_sure.then_some(Sure { read_from: self.window.from, skips });
         let remarks = self.source.take_remarks();
-        let is_narrow = needs == Needs::Tasks;
+        let is_narrow = !matches!(needs, Needs::All);
         Ok(Chapter { is_narrow, ..self.chapter(recording, remarks) })
     }
 
@@ -187,6 +192,14 @@ impl FilesPart {
     /// The names that threads may have in the window of which it is a stretch.
     pub(super) fn names(&mut self) -> Option<Names> {
         self.source.names(with_leads(self.joins?.whole))
+    }
+
+    /// The blocks of this stretch and of those behind it that hold what is sought, the first of a
+    /// window excepted; `None`: all are to be read.
+    pub(super) fn choose(&mut self, names: &Names, sought: &dyn Sought) -> Option<Chosen> {
+        let Joins { whole, from, until, before, .. } = self.joins?;
+        let from = if before { from } else { until };
+        self.source.choose(with_leads(whole), from, names, sought)
     }
 
     fn chapter(&self, recording: Recording, remarks: Vec<String>) -> Chapter {

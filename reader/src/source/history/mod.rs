@@ -11,10 +11,12 @@ mod rings;
 mod tests;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::files::FilesError;
 use super::files::catalog::{self, BootFiles, Refused};
+pub use super::files::narrow::{Chosen, Sought};
 pub use super::files::who::Names;
 use super::origin::{HistoryPlace, HistoryPlan, Origin, STATE_DIR};
 use super::snapshots::{SnapshotError, directory, find};
@@ -161,13 +163,15 @@ impl Foretold {
 }
 
 /// Which events a visitor needs of a stretch that [`Visitor::ahead`] was given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Needs {
     /// Those of all lanes.
     All,
     /// Those of the task lane alone, beside all else that is no event. The recording then lacks the
     /// pages of the other lanes, of which is known that none is missing in the files.
     Tasks,
+    /// Those of some blocks, and of the task lane. It is known that nothing is missing.
+    Chosen(Arc<Chosen>),
 }
 
 /// Receives the chapters of a history.
@@ -193,6 +197,13 @@ pub trait Visitor<E> {
 
     /// Takes all names that any thread may have in the window that [`Self::ahead`] was given.
     fn names(&mut self, _names: &Names) {}
+
+    /// What it seeks in the window that [`Self::ahead`] was given, where that is little: the blocks
+    /// without any of it are then left unread, as far as that changes nothing of what is found.
+    /// `names`: all that any thread may have in it.
+    fn sought(&self, _names: &Names) -> Option<Box<dyn Sought>> {
+        None
+    }
 
     /// What it needs of the next chapter, if that is a stretch of the window that [`Self::ahead`]
     /// was given.
@@ -260,21 +271,31 @@ fn visit_all<E: From<SourceError>>(
 ) -> Result<(), E> {
     // Whether the parts that come belong to a window that was foretold, and may be read in part.
     let (mut is_foretold, mut is_even) = (false, false);
+    // What of the stretches behind the first is read.
+    let mut chosen = None;
     while let Some(mut next) = chapters.next_part() {
         is_foretold &= next.goes_on();
         let foretold = if is_foretold || !visitor.listens() { None } else { next.foretold() };
         if let Some(foretold) = foretold {
             visitor.ahead(&foretold)?;
             (is_foretold, is_even) = (true, foretold.is_even);
+            chosen = None;
             if is_even
                 && visitor.wants_names()
                 && let Some(names) = next.names()
             {
                 visitor.names(&names);
+                let sought = visitor.sought(&names);
+                chosen = sought.and_then(|sought| next.choose(&names, &*sought)).map(Arc::new);
             }
         }
-        let needs = if is_foretold && is_even { visitor.needs() } else { Needs::All };
-        if visitor.take(next.read(needs)?)? == Go::Enough {
+        let mut needs = if is_foretold && is_even { visitor.needs() } else { Needs::All };
+        // The first stretch of a window tells what is known where the others begin.
+        let is_inside = is_foretold && next.goes_on();
+        if let (Needs::All, Some(chosen), true) = (&needs, &chosen, is_inside) {
+            needs = Needs::Chosen(chosen.clone());
+        }
+        if visitor.take(next.read(&needs, is_inside)?)? == Go::Enough {
             break;
         }
     }
@@ -335,7 +356,7 @@ impl Iterator for Chapters {
     type Item = Result<Chapter, SourceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some(self.next_part()?.read(Needs::All))
+        Some(self.next_part()?.read(&Needs::All, false))
     }
 }
 
@@ -366,10 +387,17 @@ impl Unread {
         part.names()
     }
 
-    fn read(self, needs: Needs) -> Result<Chapter, SourceError> {
+    /// The blocks of it and of the stretches behind it that hold what is sought; `None`: all are to
+    /// be read.
+    fn choose(&mut self, names: &Names, sought: &dyn Sought) -> Option<Chosen> {
+        let Part::Files(part) = &mut self.part else { return None };
+        part.choose(names, sought)
+    }
+
+    fn read(self, needs: &Needs, is_sure: bool) -> Result<Chapter, SourceError> {
         let chapter = match self.part {
             Part::Rings(chapter) => *chapter,
-            Part::Files(part) => part.read(needs)?,
+            Part::Files(part) => part.read(needs, is_sure)?,
         };
         Ok(Chapter { is_only: self.is_only, ..chapter })
     }

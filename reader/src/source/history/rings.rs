@@ -12,7 +12,7 @@ use crate::boots;
 use crate::memory;
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{self, BootFiles, SessionFiles};
-use crate::source::files::session::{FoundWindow, SessionSource};
+use crate::source::files::session::{FoundWindow, Pick, SessionSource};
 use crate::source::{Recording, Source, SourceError, in_order};
 use crate::window::{Edge, Window};
 use crate::window::{LEAD_IN_NS, with_leads};
@@ -189,7 +189,7 @@ fn extend(
         window.from = files.file_begins(window.from);
     }
     let FoundWindow { meta, pages, slots, descriptors, before, marks, whole, .. } =
-        files.find(window, &lanes)?;
+        files.find(window, Pick::Lanes(&lanes))?;
     if recording.meta.boot_id.is_empty() {
         recording.meta = meta;
         let leap = recording.meta.tai_offset(clock.now).saturating_mul(1_000_000_000);

@@ -1,0 +1,442 @@
+//! Narrow questions, with search indexes and without: the same bytes.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use std::sync::OnceLock;
+
+use flightrec_format::abi::kinds::{BlockComplete, BlockIssue, Kind};
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::{
+    Abi, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
+};
+use flightrec_format::decode::{Body, Call, Event, Plain, Text};
+use flightrec_store::search;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use crate::common::{NOW, Recording, SECOND, WALL, command, meta, stderr, stdout};
+use crate::disk::{Disk, files};
+
+/// A limit at which some 250 pages are a stretch.
+const SMALL: &str = "3M";
+/// When the recording begins.
+const BEGIN: u64 = NOW - 19 * SECOND;
+
+fn run(memory: &str, args: &[&str]) -> Output {
+    command(args).env("FLIGHTREC_MEMORY", memory).output().unwrap()
+}
+
+fn comm(name: &str) -> Comm {
+    let mut comm = Comm::default();
+    comm.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte);
+    comm
+}
+
+fn a_call(nr: u16, args: &[u64], path: Option<(u8, &str, StringStatus)>) -> Call {
+    let mut call =
+        Call { nr, abi: Abi::Native, nargs: args.len() as u8, args: [0; 6], strings: vec![] };
+    call.args.iter_mut().zip(args).for_each(|(to, from)| *to = *from);
+    call.strings.extend(path.map(|(index, text, status)| {
+        let bytes = if status == StringStatus::Unreadable { "" } else { text };
+        Text { index, status, bytes: bytes.as_bytes().into() }
+    }));
+    call
+}
+
+/// Two CPUs, a thread that runs on each, and a random number.
+struct Machine {
+    recording: Recording,
+    time: u64,
+    running: [u32; 2],
+    random: u64,
+    requests: u32,
+}
+
+impl Machine {
+    fn random(&mut self, below: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % below
+    }
+
+    fn put(&mut self, cpu: u16, tid: u32, body: Body) -> u64 {
+        self.time += 1000 + self.random(150_000);
+        let lane = body.kind().lane();
+        let event = Event { time: self.time, cpu, tid, body };
+        self.recording.push(lane, &event);
+        self.time
+    }
+
+    fn exit(&mut self, cpu: u16, tid: u32, call: Call, ret: i64, entered: Option<u64>) {
+        self.put(cpu, tid, Body::Exit { call, ret, entered });
+    }
+
+    /// Another thread runs on a CPU.
+    fn switch(&mut self, cpu: u16, next: u32, prev_state: u16, io_wait: bool) {
+        let prev = std::mem::replace(&mut self.running[usize::from(cpu)], next);
+        let (prev_prio, next_prio, preempted) = (120, 120, false);
+        let body = Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio };
+        self.put(cpu, prev, body);
+    }
+
+    fn wake(&mut self, cpu: u16, wakee: u32, on: u16) {
+        let context = WakeContext::Thread;
+        let by = self.running[usize::from(cpu)];
+        let body = Body::Waking { wakee, prio: 120, state: 1, cpu: on, new: false, context };
+        self.put(cpu, by, body);
+        if self.random(3) == 0 {
+            let body = Body::Migrate { thread: wakee, prio: 120, from: on, to: cpu };
+            self.put(cpu, by, body);
+        }
+    }
+
+    /// An open, which fails now and then; what could not be read at first comes with its end.
+    fn open(&mut self, cpu: u16, tid: u32, fd: u64) {
+        let path = format!("/srv/data/{}", self.random(40));
+        let (fails, slow, cold) =
+            (self.random(60) == 0, self.random(300) == 0, self.random(15) == 0);
+        let status = if cold { StringStatus::Unreadable } else { StringStatus::Whole };
+        let dir = if self.random(5) == 0 { 4 } else { u64::MAX - 99 };
+        let call = a_call(257, &[dir, 0x5500, 0], Some((1, &path, status)));
+        let entered = self.put(cpu, tid, Body::Enter(call));
+        if slow {
+            self.time += self.random(400) * 1_000_000;
+        }
+        let whole = cold.then_some((1, path.as_str(), StringStatus::Whole));
+        let end = a_call(257, &[], whole);
+        let folds = !cold && !slow;
+        let ret = if fails { -2 - (self.random(2) as i64) * 11 } else { fd as i64 };
+        self.exit(cpu, tid, end, ret, folds.then_some(entered));
+    }
+
+    fn write(&mut self, cpu: u16, tid: u32, fd: u64) {
+        let call = a_call(1, &[fd, 0x5500, 100], None);
+        let entered = self.put(cpu, tid, Body::Enter(call));
+        let end = a_call(1, &[], None);
+        self.exit(cpu, tid, end, 100, Some(entered));
+    }
+
+    /// A write during which a disk is waited for, and others run.
+    fn sync(&mut self, cpu: u16, tid: u32) {
+        let call = a_call(1, &[4, 0x5500, 100], None);
+        self.put(cpu, tid, Body::Enter(call));
+        self.requests += 1;
+        let request = self.requests;
+        let (device, sector) = (254 << 20, u64::from(request) * 8);
+        let issue =
+            BlockIssue { request, device, sector, bytes: 4096, op: 1, flags: 0, context: 0 };
+        self.put(cpu, tid, Body::Plain(Plain::read(Kind::BlockIssue, &issue.bytes()).unwrap()));
+        self.switch(cpu, 0, 2, true);
+        self.time += self.random(5_000_000);
+        let done = BlockComplete {
+            request,
+            device,
+            sector,
+            bytes: 4096,
+            op: 1,
+            flags: 0,
+            context: 1,
+            left: 0,
+            error: 0,
+        };
+        self.put(cpu, 0, Body::Plain(Plain::read(Kind::BlockComplete, &done.bytes()).unwrap()));
+        self.wake(cpu, tid, cpu);
+        self.switch(cpu, tid, 0, false);
+        let end = a_call(1, &[], None);
+        self.exit(cpu, tid, end, 100, None);
+    }
+
+    /// A process that lives shortly.
+    fn child(&mut self, cpu: u16, parent: u32, tid: u32) {
+        let start_time = self.time;
+        let (parent_tid, parent_tgid, tgid, cgroup) = (parent, parent, tid, 0);
+        let comm_of_parent = comm(&format!("main{}", parent % 10));
+        let comm = |name: &str| comm(name);
+        let fork =
+            Fork { parent_tid, parent_tgid, tid, tgid, start_time, cgroup, comm: comm_of_parent };
+        self.put(cpu, parent, Body::Fork(fork));
+        self.switch(cpu, tid, 0, false);
+        let rename = Rename { tid, tgid, old: comm_of_parent, new: comm("job") };
+        self.put(cpu, tid, Body::Rename(rename));
+        let exec = Exec { tid, old_tid: tid, tgid, args_len: 0, cgroup, comm: comm("job") };
+        self.put(cpu, tid, Body::Exec { exec, file: None, args: None });
+        for fd in 5..9 {
+            self.open(cpu, tid, fd);
+            self.write(cpu, tid, fd);
+        }
+        if self.random(2) == 0 {
+            // What its parent had opened.
+            self.write(cpu, tid, 3);
+        }
+        self.wake(cpu, parent, cpu);
+        let exit = TaskExit { tid, tgid, code: 0, reserved: 0, start_time, comm: comm("job") };
+        self.put(cpu, tid, Body::TaskExit(exit));
+        self.switch(cpu, parent, 16, false);
+    }
+}
+
+/// A recording of some seconds, in files of so many: threads that open, write, sleep, wake one
+/// another and wait for a disk, and now and then a process.
+fn made(file_seconds: u64, seed: u64) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut disk = Disk::new(dir.path(), meta(), WALL, file_seconds);
+    let (recording, running) = (Recording::new(), [0, 0]);
+    let mut machine = Machine { recording, time: BEGIN, running, random: seed, requests: 0 };
+    for tid in [21, 22, 23, 24, 31, 32, 33, 34] {
+        let tgid = if tid < 30 { 20 } else { tid };
+        let name = comm(&format!("main{}", tid % 10));
+        machine.put(0, tid, Body::Rename(Rename { tid, tgid, old: comm("init"), new: name }));
+    }
+    let mut drained = BEGIN;
+    let mut child = 1000;
+    while machine.time < BEGIN + 19 * SECOND - 600_000_000 {
+        let cpu = machine.random(2) as u16;
+        // One of them is busy, and one there seldom.
+        let tid = match machine.random(400) {
+            0 => 34,
+            n => [21, 22, 23, 24, 31, 32, 33][n as usize % 7],
+        };
+        let other = usize::from(1 - cpu);
+        if machine.running[other] == tid {
+            continue;
+        }
+        if machine.running[usize::from(cpu)] != tid {
+            machine.wake(1 - cpu, tid, cpu);
+            machine.switch(cpu, tid, 1, false);
+        }
+        for _ in 0..4 {
+            match machine.random(12) {
+                0..4 => machine.open(cpu, tid, 3 + u64::from(tid % 3)),
+                4..9 => machine.write(cpu, tid, 3 + u64::from(tid % 3)),
+                9 if tid == 31 || machine.random(3) == 0 => machine.sync(cpu, tid),
+                10 if machine.random(40) == 0 => {
+                    child += 1;
+                    machine.child(cpu, tid, child);
+                }
+                _ => {}
+            }
+        }
+        if machine.random(3) == 0 {
+            machine.switch(cpu, 0, 1, false);
+            machine.time += machine.random(300_000);
+        }
+        if machine.time > drained + SECOND / 4 {
+            drained = machine.time;
+            disk.drain(&mut machine.recording, drained + 1000);
+        }
+    }
+    disk.close(&mut machine.recording, BEGIN + 19 * SECOND);
+    for file in files(dir.path()) {
+        search::write(&file, &search::make(&file).unwrap()).unwrap();
+    }
+    dir
+}
+
+/// The stores that questions are asked of, and copies of them without indexes.
+fn stores() -> &'static [(TempDir, TempDir)] {
+    static STORES: OnceLock<Vec<(TempDir, TempDir)>> = OnceLock::new();
+    STORES.get_or_init(|| {
+        [(60, 7), (5, 8)]
+            .map(|(seconds, seed)| {
+                let store = made(seconds, seed);
+                let bare = tempfile::tempdir().unwrap();
+                copied(store.path(), bare.path(), |name| !name.ends_with(search::EXTENSION));
+                (store, bare)
+            })
+            .into()
+    })
+}
+
+fn copied(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool + Copy) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir(to.join(&name)).unwrap();
+            copied(&entry.path(), &to.join(name), wanted);
+        } else if wanted(&name) {
+            fs::copy(entry.path(), to.join(name)).unwrap();
+        }
+    }
+}
+
+fn dump(store: &Path, way: &[&str], memory: &str) -> Output {
+    run(memory, &[&["dump", "--store", store.to_str().unwrap()], way].concat())
+}
+
+/// What a question gives must not depend on what is read for it.
+fn is_the_same(way: &[&str]) {
+    for (store, bare) in stores() {
+        let (with, without) = (dump(store.path(), way, SMALL), dump(bare.path(), way, SMALL));
+        assert_eq!(with.status.code(), without.status.code(), "{way:?}: {}", stderr(&with));
+        let (one, other) = (stdout(&with), stdout(&without));
+        let differs = one.lines().zip(other.lines()).find(|(one, other)| one != other);
+        assert_eq!(differs, None, "{way:?}");
+        assert_eq!(one.len(), other.len(), "{way:?}");
+        // What is read at once has no stretches, and no use for indexes. (Descriptors may be known
+        // by more names then.)
+        if !way.contains(&"off") {
+            continue;
+        }
+        let whole = stdout(&dump(store.path(), way, "512M"));
+        let events = |text: &str| {
+            let is_told = |line: &str, of| line.contains(&format!("\"event\":\"{of}\""));
+            let is_event = |line: &&str| {
+                !line.starts_with('#') && !is_told(line, "coverage") && !is_told(line, "gap")
+            };
+            text.lines().filter(is_event).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(events(&one), events(&whole), "{way:?}");
+    }
+}
+
+const FILTERS: [&[&str]; 22] = [
+    &["--tid", "34"],
+    &["--tid", "1003"],
+    &["--tid", "1005,1009"],
+    &["--pid", "1002"],
+    &["--pid", "34", "--fds", "off"],
+    &["--pid", "20"],
+    &["--comm", "job", "--event", "sys_enter,sys_exit"],
+    &["--comm", "job"],
+    &["--comm", "main4", "--pid", "34"],
+    &["--tree", "34"],
+    &["--tree", "1004", "--fds", "off"],
+    &["--syscall", "openat", "--errors"],
+    &["--syscall", "openat", "--errno", "EACCES"],
+    &["--errors"],
+    &["--errors", "--fds", "off"],
+    &["--errno", "ENOENT,EINTR", "--tid", "21,34"],
+    &["--syscall", "write", "--tid", "34"],
+    &["--syscall", "write", "--pid", "1001"],
+    &["--syscall", "openat", "--pid", "1006", "--fds", "off"],
+    &["--event", "switch", "--tid", "34"],
+    &["--event", "waking,sys_exit", "--tid", "1004"],
+    &["--event", "switch,fork,sys_enter", "--pid", "1007", "--fds", "off"],
+];
+
+const LOOKS: [&[&str]; 4] = [&[], &["--format", "jsonl"], &["--merge"], &["--cpu", "0"]];
+
+#[test]
+fn indexes_change_no_answer() {
+    for (n, filter) in FILTERS.into_iter().enumerate() {
+        for window in [&["--last", "14s"][..], &["--all"]] {
+            is_the_same(&[window, filter, LOOKS[n % LOOKS.len()]].concat());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 16,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn nor_of_any_window(
+        (length, until) in (6u64..15, 0u64..4),
+        which in 0..FILTERS.len(),
+        look in 0..LOOKS.len(),
+    ) {
+        let window = [format!("--since=-{}s", length + until), format!("--until=-{until}s")];
+        let window = [window[0].as_str(), window[1].as_str()];
+        is_the_same(&[&window[..], FILTERS[which], LOOKS[look]].concat());
+    }
+}
+
+/// A store of its own, to be spoilt.
+fn own() -> TempDir {
+    let (store, _) = &stores()[1];
+    let own = tempfile::tempdir().unwrap();
+    copied(store.path(), own.path(), |_| true);
+    own
+}
+
+const WAY: [&str; 5] = ["--last", "14s", "--syscall", "openat", "--errors"];
+
+#[test]
+fn a_damaged_index_is_told_once_and_changes_nothing() {
+    let (store, _) = &stores()[1];
+    let good = dump(store.path(), &WAY, SMALL);
+    assert!(!stderr(&good).contains("search index"), "{}", stderr(&good));
+    for spoil in [0, 1, 2] {
+        let own = own();
+        for file in files(own.path()) {
+            let index = search::path(&file);
+            match spoil {
+                0 => fs::remove_file(&index).unwrap(),
+                1 => {
+                    let mut bytes = fs::read(&index).unwrap();
+                    let at = bytes.len() - 9;
+                    bytes[at] ^= 4;
+                    fs::write(&index, bytes).unwrap();
+                }
+                _ => fs::write(&index, "not an index").unwrap(),
+            }
+        }
+        let out = dump(own.path(), &WAY, SMALL);
+        assert_eq!(stdout(&out), stdout(&good), "{spoil}");
+        let said = stderr(&out);
+        assert_eq!(said.matches("search index").count(), 1, "{said}");
+        // And is made anew.
+        let verified = run("512M", &["verify", "--reindex", own.path().to_str().unwrap()]);
+        assert_eq!(verified.status.code(), Some(0), "{}", stderr(&verified));
+        let made = stdout(&verified).matches("search index made").count();
+        assert_eq!(made, files(own.path()).len(), "{}", stdout(&verified));
+        let again = dump(own.path(), &WAY, SMALL);
+        assert_eq!((stdout(&again), stderr(&again)), (stdout(&good), stderr(&good)));
+    }
+}
+
+/// That blocks are left unread shows where an index says that nothing is in them.
+#[test]
+fn what_an_index_rules_out_is_not_read() {
+    let own = own();
+    for file in files(own.path()) {
+        let mut index = search::make(&file).unwrap();
+        for block in &mut index.blocks {
+            block.failures.clear();
+        }
+        search::write(&file, &index).unwrap();
+    }
+    let (store, _) = &stores()[1];
+    let count = |store: &Path| stdout(&dump(store, &WAY, SMALL)).lines().count();
+    let (whole, left) = (count(store.path()), count(own.path()));
+    assert!(whole > 20 && left < whole / 2, "{left} of {whole} lines");
+}
+
+#[test]
+fn blocks_that_no_index_names_are_read() {
+    let own = own();
+    for file in files(own.path()) {
+        let mut index = search::make(&file).unwrap();
+        let mut number = 0;
+        index.blocks.retain(|_| {
+            number += 1;
+            number % 3 != 0
+        });
+        search::write(&file, &index).unwrap();
+    }
+    let (store, _) = &stores()[1];
+    for filter in FILTERS {
+        let way = [&["--last", "14s"], filter].concat();
+        let (one, other) = (dump(store.path(), &way, SMALL), dump(own.path(), &way, SMALL));
+        assert_eq!(stdout(&one), stdout(&other), "{way:?}");
+    }
+}
+
+#[test]
+fn a_lane_of_each_kind_is_there() {
+    let (store, _) = &stores()[0];
+    let blocks: Vec<Option<Lane>> = files(store.path())
+        .iter()
+        .flat_map(|file| flightrec_store::FileReader::open(file).unwrap().blocks().to_vec())
+        .map(|block| block.header.lane)
+        .collect();
+    for lane in Lane::RINGS {
+        assert!(blocks.contains(&Some(lane)), "{lane:?}");
+    }
+}

@@ -1,0 +1,121 @@
+//! Which blocks a narrow question needs, by the search indexes of the files.
+//!
+//! What is chosen is every block that may hold a wanted event, and with each event all that its
+//! line depends on: the beginning of its call, the requests to disks in the call, what its
+//! descriptors stand for ([`family`]), and for events of scheduling all that happened around it
+//! ([`spans`]). Where that is not known, or not much less than everything, nothing is chosen, and
+//! everything is read.
+
+mod calls;
+mod family;
+mod map;
+mod scan;
+mod spans;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::Abi;
+use flightrec_format::meta::Meta;
+use flightrec_store::FileReader;
+use flightrec_store::search::{self, SearchIndex};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use self::map::Map;
+use super::load::Job;
+use super::who::Names;
+use crate::observe::note;
+use crate::source::sure::Skip;
+
+/// What is asked for, as far as an index can tell.
+pub trait Sought {
+    /// The threads one of which an event has to name, in order; `None`: any.
+    fn threads(&self) -> Option<&[u32]>;
+
+    /// Whether only system calls are wanted.
+    fn is_of_calls(&self) -> bool;
+
+    /// Whether the beginnings of calls are wanted.
+    fn wants_entries(&self) -> bool;
+
+    /// Whether a call of this number may be wanted, as its beginning or its end is recorded.
+    fn may_want_call(&self, abi: Abi, nr: u16) -> bool;
+
+    /// Whether only calls are wanted that fail.
+    fn is_of_failures(&self) -> bool;
+
+    /// Whether a call is wanted that ends with an error, a positive number.
+    fn may_want_error(&self, abi: Abi, nr: u16, error: i32) -> bool;
+
+    /// Whether it is shown what descriptors stand for.
+    fn names_descriptors(&self) -> bool;
+}
+
+/// Blocks of pages that are read, and where others before them are not.
+#[derive(Debug, Default)]
+pub struct Chosen {
+    /// By file: where they begin.
+    blocks: FxHashMap<PathBuf, FxHashSet<u64>>,
+    /// Where all is there again.
+    pub(crate) skips: Arc<[Skip]>,
+}
+
+impl Chosen {
+    /// Whether a block is read. Those of the task lane always are.
+    pub(super) fn has(&self, job: &Job<'_>) -> bool {
+        let of_file = || self.blocks.get(job.reader.path());
+        job.block.header.lane == Some(Lane::Task)
+            || of_file().is_some_and(|blocks| blocks.contains(&job.block.offset))
+    }
+}
+
+/// What the choice is made of.
+pub(super) struct Place<'a> {
+    pub(super) opened: &'a [&'a FileReader],
+    pub(super) meta: &'a Meta,
+    /// All of what begins before this moment is read in any case.
+    pub(super) from: u64,
+    /// Who threads were.
+    pub(super) names: &'a Names,
+}
+
+/// Chooses blocks. `None`: everything is to be read.
+pub(super) fn choose(place: &Place<'_>, sought: &dyn Sought) -> Option<Chosen> {
+    let map = Map::new(place)?;
+    let (picked, skips) = if sought.is_of_calls() {
+        (calls::choose(&map, place, sought)?, Vec::new())
+    } else {
+        spans::choose(&map, place, sought)?
+    };
+    let mut blocks = FxHashMap::<PathBuf, FxHashSet<u64>>::default();
+    for block in picked.iter().filter_map(|at| map.get(*at)) {
+        let of_file = blocks.entry(block.job.reader.path().into()).or_default();
+        of_file.insert(block.job.block.offset);
+    }
+    Some(Chosen { blocks, skips: skips.into() })
+}
+
+/// The indexes of files. Where some have none that can be used, that is said.
+fn indexes(opened: &[&FileReader]) -> Vec<Option<SearchIndex>> {
+    let (mut lacking, mut first) = (0, None);
+    let index = |reader: &&FileReader| {
+        let why = match search::read(reader) {
+            Ok(Some(index)) => return Some(index),
+            Ok(None) => format!("{}: no search index", reader.path().display()),
+            Err(error) => error.to_string(),
+        };
+        lacking += 1;
+        first.get_or_insert(why);
+        None
+    };
+    let indexes = opened.iter().map(index).collect();
+    if let Some(why) = first {
+        let more = if lacking == 1 { String::new() } else { format!(" ({} more)", lacking - 1) };
+        note(&format!(
+            "{why}{more}: all blocks are read, which takes longer; `flightctl verify --reindex` \
+             makes it"
+        ));
+    }
+    indexes
+}

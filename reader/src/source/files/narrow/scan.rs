@@ -1,0 +1,126 @@
+//! What the events of some threads are, in short.
+
+use flightrec_format::abi::record::{Abi, NR_INVALID, StringStatus};
+use flightrec_format::decode::{Body, Call, Event, Page};
+use flightrec_format::meta::Meta;
+use rustc_hash::FxHashSet;
+
+use crate::names::{Calls, is_descriptor, is_directory};
+
+/// An event of a thread, in short.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Brief {
+    pub(super) tid: u32,
+    pub(super) time: u64,
+    pub(super) what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum What {
+    /// A call begins. `descriptors`: it is given some; `partial`: its end may tell more of it.
+    Enter { abi: Abi, nr: u16, descriptors: bool, partial: bool },
+    /// A call ends.
+    Exit { abi: Abi, nr: u16, ret: i64, entered: Option<u64>, descriptors: bool },
+    /// The thread stops running, and another one starts.
+    Switch { next: u32, io_wait: bool },
+}
+
+/// Which arguments of calls are descriptors.
+pub(super) struct Arguments {
+    native: Vec<u8>,
+    compat: Vec<u8>,
+}
+
+impl Arguments {
+    pub(super) fn new(meta: &Meta) -> Self {
+        let calls = Calls::new(meta);
+        let table = |abi| {
+            let bits = |call: &Option<crate::names::Call<'_>>| {
+                let Some(call) = call else { return u8::MAX };
+                let Some(arguments) = call.arguments else { return u8::MAX };
+                let is =
+                    |argument| is_descriptor(argument) || is_directory(call.name, &argument.name);
+                let all = arguments.iter().take(6).enumerate();
+                all.fold(0, |bits, (i, argument)| bits | u8::from(is(argument)) << i)
+            };
+            calls.table(abi).iter().map(bits).collect()
+        };
+        Self { native: table(Abi::Native), compat: table(Abi::Compat) }
+    }
+
+    /// Whether a call is given a descriptor. (`AT_FDCWD` and its kin are none.)
+    fn has_descriptors(&self, call: &Call) -> bool {
+        let table = if call.abi == Abi::Compat { &self.compat } else { &self.native };
+        let bits = table.get(usize::from(call.nr)).copied().unwrap_or(u8::MAX);
+        let given = call.args.iter().take(usize::from(call.nargs)).enumerate();
+        given.into_iter().any(|(i, value)| bits >> i & 1 != 0 && !(*value as i32).is_negative())
+    }
+}
+
+/// The calls of some threads in these pages, by thread and time.
+pub(super) fn calls(
+    pages: &[&Page],
+    arguments: &Arguments,
+    threads: &FxHashSet<u32>,
+) -> Vec<Brief> {
+    let mut found = Vec::new();
+    each(pages, |event| {
+        if !threads.contains(&event.tid) {
+            return;
+        }
+        let what = match &event.body {
+            Body::Enter(call) => What::Enter {
+                abi: call.abi,
+                nr: call.nr,
+                descriptors: arguments.has_descriptors(call),
+                partial: call.strings.iter().any(|text| {
+                    matches!(text.status, StringStatus::Unreadable | StringStatus::Cut)
+                }),
+            },
+            Body::Exit { call, ret, entered } => What::Exit {
+                abi: call.abi,
+                nr: call.nr,
+                ret: *ret,
+                entered: *entered,
+                descriptors: arguments.has_descriptors(call),
+            },
+            _ => return,
+        };
+        found.push(Brief { tid: event.tid, time: event.time, what });
+    });
+    // Of one moment in the order in which they are recorded.
+    found.sort_by_key(|brief| (brief.tid, brief.time));
+    found
+}
+
+/// The switches of some threads in these pages, by thread and time.
+pub(super) fn switches(pages: &[&Page], threads: &FxHashSet<u32>) -> Vec<Brief> {
+    let mut found = Vec::new();
+    each(pages, |event| {
+        if let Body::Switch { next, io_wait, .. } = event.body
+            && threads.contains(&event.tid)
+        {
+            let what = What::Switch { next, io_wait };
+            found.push(Brief { tid: event.tid, time: event.time, what });
+        }
+    });
+    found.sort_by_key(|brief| (brief.tid, brief.time));
+    found
+}
+
+/// Goes through the events of pages.
+pub(super) fn each(pages: &[&Page], mut take: impl FnMut(&Event)) {
+    let mut event = Event::default();
+    for page in pages {
+        let mut events = page.events();
+        while events.read(&mut event) {
+            take(&event);
+        }
+    }
+}
+
+/// Whether a call's end may stand under another number than its beginning.
+pub(super) fn is_renumbered(nr: u16) -> bool {
+    nr == NR_INVALID
+}

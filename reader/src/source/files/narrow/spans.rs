@@ -1,0 +1,234 @@
+//! Blocks for a question about threads and all that they do: whatever happens while they do
+//! anything, from before each such stretch of time on.
+//!
+//! A wakeup's line needs where the wakee runs next, and the length of a run queue, which counts
+//! from when its CPU was idle last. So each stretch is read whole, from a moment on since which
+//! every CPU has been idle, or is; and on behind it for as long as a wakeup may wait. Between two
+//! stretches nothing is read, and what is known of CPUs and of waits is forgotten
+//! ([`Skip`]).
+
+use flightrec_format::abi::kinds::Kind;
+use flightrec_format::abi::page::Lane;
+use flightrec_store::search::BlockEntry;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::calls::PART;
+use super::map::{At, Known, Map};
+use super::scan::{self, Arguments, Brief, What};
+use super::{Place, Sought, family};
+use crate::source::sure::Skip;
+use crate::window::LEAD_OUT_NS;
+
+/// A stretch of time that is read whole.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    from: u64,
+    until: u64,
+}
+
+/// The blocks, and where each stretch begins; `None`: too many, or not known.
+pub(super) fn choose(
+    map: &Map<'_>,
+    place: &Place<'_>,
+    sought: &dyn Sought,
+) -> Option<(Vec<At>, Vec<Skip>)> {
+    let threads = sought.threads()?;
+    let has_thread = |entry: &BlockEntry| entry.has_any_thread(threads);
+    let seeds: Vec<At> = map
+        .all()
+        .filter(|(_, block)| block.last >= place.from && block.may(has_thread))
+        .map(|(at, _)| at)
+        .collect();
+    let all = map.all().filter(|(_, block)| block.last >= place.from).count();
+    if seeds.len() > all / PART || requests(map, &seeds, threads)? || waits(map, &seeds, threads)? {
+        return None;
+    }
+    let mut spans = Vec::new();
+    for block in seeds.iter().filter_map(|at| map.get(*at)) {
+        let until = block.last.saturating_add(LEAD_OUT_NS).saturating_add(1);
+        spans.push(Span { from: block.first, until });
+    }
+    spans = joined(spans);
+    let mut skips = Vec::new();
+    for span in &mut spans {
+        span.from = begin(map, place, span.from);
+    }
+    let mut chosen = FxHashSet::default();
+    for span in joined(spans) {
+        if span.from > place.from {
+            skips.push(Skip { at: span.from, idle: idle(map, place, span.from) });
+        }
+        chosen
+            .extend(map.all().filter(|(_, b)| b.touches(span.from, span.until)).map(|(at, _)| at));
+    }
+    if sought.names_descriptors() {
+        let shown = shown(map, place, &seeds, threads)?;
+        chosen.extend(family::choose(map, place, &shown)?);
+    }
+    skips.sort_by_key(|skip| skip.at);
+    (chosen.len() <= all / PART).then(|| (chosen.into_iter().collect(), skips))
+}
+
+/// Those that touch made one, in order.
+fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_by_key(|span| span.from);
+    let mut out: Vec<Span> = Vec::new();
+    for span in spans {
+        match out.last_mut().filter(|last| span.from <= last.until) {
+            Some(last) => last.until = last.until.max(span.until),
+            None => out.push(span),
+        }
+    }
+    out
+}
+
+/// Whether the threads make requests: by whom they are done, which is shown as well, an index does
+/// not tell.
+fn requests(map: &Map<'_>, seeds: &[At], threads: &[u32]) -> Option<bool> {
+    const KINDS: [Kind; 3] = [Kind::BlockInsert, Kind::BlockIssue, Kind::IoSubmit];
+    let kinds = family::kinds(&KINDS);
+    let may = |block: &Known<'_>| {
+        block.lane == Lane::Trace && block.may(|entry| entry.kinds & kinds != 0)
+    };
+    let blocks: Vec<At> =
+        seeds.iter().copied().filter(|at| map.get(*at).is_some_and(may)).collect();
+    let mut found = false;
+    map.decode(&blocks, |_, pages| {
+        scan::each(pages, |event| {
+            found |=
+                KINDS.contains(&event.body.kind()) && threads.binary_search(&event.tid).is_ok();
+        });
+    })?;
+    Some(found)
+}
+
+/// From when on a stretch is read of which something is wanted from `from` on: each CPU goes idle
+/// in between, if it ever does, or is idle all the time.
+fn begin(map: &Map<'_>, place: &Place<'_>, from: u64) -> u64 {
+    let moments = place.meta.cpus.iter().filter_map(|cpu| match before(map, *cpu, from) {
+        Before::Since(moment) => Some(moment),
+        Before::Nothing | Before::Idle => None,
+    });
+    moments.min().map_or(from, |moment| moment.min(from))
+}
+
+/// The CPUs that are idle at a moment, for sure.
+fn idle(map: &Map<'_>, place: &Place<'_>, moment: u64) -> Vec<u16> {
+    let is_idle = |cpu: &u16| matches!(before(map, *cpu, moment), Before::Idle);
+    place.meta.cpus.iter().copied().filter(is_idle).collect()
+}
+
+/// What a CPU did before a moment.
+enum Before {
+    /// It never switched.
+    Nothing,
+    /// Its last switch was to idle.
+    Idle,
+    /// It is busy; with the events from this moment on it is known with what.
+    Since(u64),
+}
+
+fn before(map: &Map<'_>, cpu: u16, moment: u64) -> Before {
+    let state = |entry: &BlockEntry| entry.cpus.iter().copied().find(|of| of.cpu == cpu);
+    let all: Vec<&Known<'_>> = map
+        .of(Lane::Sched)
+        .map(|(_, block)| block)
+        .filter(|block| block.last < moment && block.may(|entry| state(entry).is_some()))
+        .collect();
+    // Its last switch is in the block that ends last, or in one that overlaps with that.
+    let end = all.iter().map(|block| block.last).max();
+    let Some(end) = all.iter().filter(|block| Some(block.last) == end).map(|b| b.first).min()
+    else {
+        return Before::Nothing;
+    };
+    let last: Vec<&Known<'_>> = all.iter().copied().filter(|block| block.last >= end).collect();
+    if let [one] = last.as_slice()
+        && one.entry().and_then(state).is_some_and(|of| of.ends_idle)
+    {
+        return Before::Idle;
+    }
+    let begin = last.iter().map(|block| block.first).min().unwrap_or(end);
+    // When it was idle for sure; where that is never so, blocks of which nothing is known may have
+    // it.
+    let idles = |block: &&&Known<'_>| block.entry().and_then(state).is_some_and(|of| of.idles);
+    let idle = all.iter().filter(idles).map(|block| block.first).max();
+    let unknown = || all.iter().filter(|b| b.entry().is_none()).map(|block| block.first).min();
+    Before::Since(idle.or_else(unknown).map_or(begin, |moment| moment.min(begin)))
+}
+
+/// Whether a switch from one of the threads ends a wait of another for a disk: how that went, other
+/// events tell.
+fn waits(map: &Map<'_>, seeds: &[At], threads: &[u32]) -> Option<bool> {
+    let done = family::kinds(&[Kind::BlockComplete]);
+    if !map.of(Lane::Trace).any(|(_, block)| block.may(|entry| entry.kinds & done != 0)) {
+        return Some(false);
+    }
+    let is_sched = |block: &Known<'_>| block.lane == Lane::Sched;
+    let sched: Vec<At> =
+        seeds.iter().copied().filter(|at| map.get(*at).is_some_and(is_sched)).collect();
+    let own: FxHashSet<u32> = threads.iter().copied().collect();
+    // Who begins to run behind the threads, and when.
+    let mut others = Vec::new();
+    map.decode(&sched, |_, pages| {
+        for Brief { time, what, .. } in scan::switches(pages, &own) {
+            if let What::Switch { next, .. } = what
+                && next != 0
+                && !own.contains(&next)
+            {
+                others.push((next, time));
+            }
+        }
+    })?;
+    let mut wanted = FxHashMap::<At, Vec<(u32, u64)>>::default();
+    for (tid, time) in others {
+        for at in map.before(Lane::Sched, tid, time) {
+            wanted.entry(at).or_default().push((tid, time));
+        }
+    }
+    let mut last = FxHashMap::<(u32, u64), (u64, bool)>::default();
+    let mut blocks: Vec<At> = wanted.keys().copied().collect();
+    blocks.sort_unstable();
+    map.decode(&blocks, |at, pages| {
+        let of_block = wanted.get(&at).map(Vec::as_slice).unwrap_or_default();
+        let threads: FxHashSet<u32> = of_block.iter().map(|(tid, _)| *tid).collect();
+        let briefs = scan::switches(pages, &threads);
+        for (tid, time) in of_block {
+            let before = briefs.partition_point(|b| (b.tid, b.time) < (*tid, *time));
+            let before = before.checked_sub(1).and_then(|at| briefs.get(at));
+            if let Some(Brief { tid: of, time: at, what: What::Switch { io_wait, .. } }) = before
+                && of == tid
+            {
+                let known = last.entry((*tid, *time)).or_insert((*at, *io_wait));
+                if known.0 <= *at {
+                    *known = (*at, *io_wait);
+                }
+            }
+        }
+    })?;
+    Some(last.values().any(|(_, io_wait)| *io_wait))
+}
+
+/// The threads of which it is shown what a descriptor stands for, and when.
+fn shown(
+    map: &Map<'_>,
+    place: &Place<'_>,
+    seeds: &[At],
+    threads: &[u32],
+) -> Option<Vec<(u32, u64)>> {
+    let arguments = Arguments::new(place.meta);
+    let own: FxHashSet<u32> = threads.iter().copied().collect();
+    let is_of_calls = |block: &Known<'_>| block.lane == Lane::Syscall;
+    let calls: Vec<At> =
+        seeds.iter().copied().filter(|at| map.get(*at).is_some_and(is_of_calls)).collect();
+    let mut shown = Vec::new();
+    map.decode(&calls, |_, pages| {
+        for Brief { tid, time, what } in scan::calls(pages, &arguments, &own) {
+            if let What::Enter { descriptors: true, .. } | What::Exit { descriptors: true, .. } =
+                what
+            {
+                shown.push((tid, time));
+            }
+        }
+    })?;
+    Some(shown)
+}
