@@ -215,7 +215,9 @@ fn what_was_before_all_cpus_are_read_tells_nothing() {
             &[switch(other, 1, 8, 1, 0), switch(11 * S, 1, 0, 0, 8)],
         ] {
             let mut writer = PageWriter::new(1, Lane::Sched, events[0].cpu, 0);
-            events.iter().for_each(|event| writer.push(event).unwrap());
+            for event in events {
+                writer.push(event).unwrap();
+            }
             let mut page = writer.finish().remove(0);
             // Not the first of its ring.
             page[offset_of!(RawHeader, seq)] = 9;
