@@ -2,6 +2,7 @@
 
 mod budget;
 mod disk;
+mod export;
 mod fairness;
 mod overhead;
 mod peak;
@@ -105,6 +106,15 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 1000)]
         windows: u32,
     },
+    /// Speed, size and memory of each format of `flightctl export`, of one recording.
+    Export {
+        /// How often each is written.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Export this file in place of a new recording.
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
     /// Disk space of a recorded compile workload, and the cost of storing it.
     Disk(disk::DiskArgs),
 }
@@ -187,6 +197,12 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 command.arg("--keep").arg(keep);
             }
             run_command(&mut command)
+        }
+        Bench::Export { rounds, file } => {
+            if std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
+                crate::build::programs(Scope::Build)?;
+            }
+            export::run(rounds, file.as_deref())
         }
         Bench::Why { windows } => {
             crate::build::programs(Scope::Build)?;

@@ -190,7 +190,7 @@ fn record_perf(to: &Path) -> Result<bool> {
 }
 
 /// Lines that tell of an event: not a comment, and of a switch's two lines only the first.
-fn count(reader: &mut Command) -> Result<f64> {
+pub(super) fn count(reader: &mut Command) -> Result<f64> {
     use std::io::{BufRead, BufReader};
     let mut child = reader.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let output = child.stdout.take().context("no output")?;
