@@ -2,8 +2,8 @@
 //!
 //! What is chosen is every block that may hold a wanted event, and with each event all that its
 //! line depends on: the beginning of its call, the requests to disks in the call, what its
-//! descriptors stand for ([`family`]), and for events of scheduling all that happened around it
-//! ([`spans`]). Where that is not known, or not much less than everything, nothing is chosen, and
+//! descriptors stand for (`family`), and for events of scheduling all that happened around it
+//! (`spans`). Where that is not known, or not much less than everything, nothing is chosen, and
 //! everything is read.
 
 mod calls;
