@@ -195,8 +195,7 @@ impl Exporter for Chrome {
     }
 
     fn gap(&mut self, gap: &Gap, window: Window, _wall: &mut WallClock, out: &mut Vec<u8>) {
-        let from = gap.from.max(window.from);
-        let until = gap.until.min(window.until).max(from);
+        let (from, until) = gaps::within(gap, window);
         let tid = 1 + (u32::from(gap.cpu) << 4 | gap.lane as u32);
         self.name(
             (GAPS, tid),

@@ -3,7 +3,8 @@
 //!
 //! A snapshot is a file of a recording like any other, and says of itself why it is there
 //! ([`crate::snapshot::About`]). It never changes. How often its cause came again stands beside it,
-//! in `<name>.repeats`; a page of it for browsers, if one was made, in `<name>.html`. Files whose names begin with a dot are being made.
+//! in `<name>.repeats`; a page of it for browsers, if one was made, in `<name>.html`. Files whose
+//! names begin with a dot are being made.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

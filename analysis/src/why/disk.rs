@@ -56,8 +56,8 @@ impl<N: Names> Chain<'_, N> {
         ));
         if busy.saturating_mul(2) < whole {
             link.evidence.push(
-                "in the rest of the time the disk had no request: requests were held back before it \
-                 (an I/O limit, the file system), or there were none"
+                "in the rest of the time the disk had no request: requests were held back before \
+                 it (an I/O limit, the file system), or there were none"
                     .to_owned(),
             );
         }

@@ -107,8 +107,8 @@ impl Plan for VerifyPlan {
     }
 }
 
-/// What there is to say of a file's search index; `reindex`: it is made where there is none that can
-/// be used.
+/// What there is to say of a file's search index; `reindex`: it is made where there is none that
+/// can be used.
 fn index_line(report: &Report, reindex: bool) -> Option<String> {
     let path = &report.path;
     let wrong = match FileReader::open(path).map_err(SearchError::from) {

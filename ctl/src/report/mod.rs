@@ -42,7 +42,7 @@ use flightrec_sums::model::{Cell, Group, Table as SumsTable};
 pub use self::facts::Facts;
 pub use self::key::Key;
 pub use self::origin::Told;
-pub use self::several::Several;
+pub use self::several::{SHAPE as WHOLE, Several};
 pub use self::shape::{Column, Extra, Needs, Shape, Unit};
 pub use self::sums::Sums;
 pub use self::table::{Period, Table, Value, figures, window};

@@ -7,8 +7,8 @@ use flightrec_sums::model::{Cell, Group, Table as SumsTable};
 
 use super::{Key, Needs, Part, Report, Seen, Shape, Sums, Table, Unit};
 
-/// What reports need together: all that there is.
-static SHAPE: Shape = Shape {
+/// What a pass needs that makes no table itself: all that there is.
+pub static SHAPE: Shape = Shape {
     name: "several",
     keys: &[],
     default: &[],

@@ -1,4 +1,4 @@
-//! `flightctl page`: what is in the file, and, in a browser (`tests/judges/chromium`), what it does.
+//! `flightctl page`: what is in the file, and what it does in a browser (`tests/judges/chromium`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

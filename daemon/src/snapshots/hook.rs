@@ -45,8 +45,8 @@ pub enum HookError {
     },
 }
 
-/// Runs it to its end: with the snapshot's file, its page if there is one, its id, cause, subject and reason, and what was slow and
-/// why, in its environment, and nothing to read.
+/// Runs it to its end: with the snapshot's file, its page if there is one, its id, cause, subject
+/// and reason, and what was slow and why, in its environment, and nothing to read.
 pub fn run(
     command: &[String],
     limit: Duration,

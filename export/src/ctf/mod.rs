@@ -12,10 +12,12 @@
 //! Every event has its process and its thread (`pid`, `tid`) as context. Times are
 //! `CLOCK_MONOTONIC`, with the offset of the wall clock at the beginning.
 
+mod calls;
 mod classes;
+mod fields;
+mod metadata;
 mod streams;
 
-use std::fmt::Write as _;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -26,21 +28,21 @@ use rustc_hash::FxHashMap;
 use flightrec_format::abi::kinds::{
     BlockComplete, BlockIssue, Kind, SignalDeliver, SignalGenerate,
 };
-use flightrec_format::abi::record::{Abi, Comm};
+use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::slot::KTHREAD;
 use flightrec_format::decode::{Body, Call, Event, Plain};
-use flightrec_format::meta::{Meta, Syscall};
 use flightrec_format::ring::Gap;
 use flightrec_reader::coverage::Report;
 use flightrec_reader::pipeline::EventContext;
-use flightrec_reader::threads::trim;
 use flightrec_reader::wall::WallClock;
 use flightrec_reader::window::Window;
 
 use self::classes::{Classes, Type};
+use self::fields::Field;
+use self::metadata::uuid;
 use self::streams::Streams;
 use crate::exporter::{ExportError, Exporter, Session, Value, Words};
-use crate::gaps;
+use crate::gaps::{self, Ended, Pending};
 use crate::kernel::{priority, state};
 use crate::kind;
 use crate::printable::printable;
@@ -50,25 +52,8 @@ const FOLDER: &str = "kernel";
 /// lttng-modules tells priorities from the first one that is not of real time on
 /// (`MAX_RT_PRIO`).
 const REAL_TIME: i64 = 100;
-/// Most gaps that are waited for on a CPU.
-const GAPS_MAX: usize = 65_536;
 /// Bytes of a sector.
 const SECTOR: u32 = 512;
-
-/// A gap whose end is still to come.
-struct Waiting {
-    until: u64,
-    missing: Option<u64>,
-    fields: Vec<(String, Field)>,
-}
-
-/// A value of a field.
-#[derive(Debug, Clone)]
-enum Field {
-    Long(i64),
-    Unsigned(u64),
-    Text(String),
-}
 
 /// An event before the first one that comes.
 struct First {
@@ -91,7 +76,7 @@ pub struct Ctf {
     /// The wall clock was set meanwhile.
     is_set: bool,
     arguments: FxHashMap<(Abi, u16), Vec<(String, bool)>>,
-    gaps: FxHashMap<u16, Vec<Waiting>>,
+    gaps: Pending<Vec<(String, Field)>>,
     first: Vec<First>,
     /// Gaps of which nobody knows what they lost.
     unknown: u64,
@@ -118,62 +103,13 @@ impl Ctf {
             offset: 0,
             is_set: false,
             arguments: FxHashMap::default(),
-            gaps: FxHashMap::default(),
+            gaps: Pending::default(),
             first: Vec::new(),
             unknown: 0,
             bare: 0,
             left_out: 0,
             fields: Vec::new(),
             data: Vec::new(),
-        }
-    }
-
-    fn clear(&mut self) {
-        self.fields.clear();
-        self.data.clear();
-    }
-
-    fn int(&mut self, name: &str, value: i64) {
-        self.fields.push((name.to_owned(), Type::Int));
-        self.data.extend_from_slice(&(value as i32).to_le_bytes());
-    }
-
-    fn long(&mut self, name: &str, value: i64) {
-        self.fields.push((name.to_owned(), Type::Long));
-        self.data.extend_from_slice(&value.to_le_bytes());
-    }
-
-    fn unsigned(&mut self, name: &str, value: u64) {
-        self.fields.push((name.to_owned(), Type::Unsigned));
-        self.data.extend_from_slice(&value.to_le_bytes());
-    }
-
-    fn text(&mut self, name: &str, value: &str) {
-        self.fields.push((name.to_owned(), Type::Text));
-        // Printable text has no NUL.
-        self.data.extend_from_slice(value.as_bytes());
-        self.data.push(0);
-    }
-
-    fn comm(&mut self, name: &str, value: &Comm) {
-        self.fields.push((name.to_owned(), Type::Comm));
-        let text = printable(trim(value));
-        let mut bytes = [0; 16];
-        let mut end = text.len().min(bytes.len() - 1);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        for (to, from) in bytes.iter_mut().zip(text.as_bytes().iter().take(end)) {
-            *to = *from;
-        }
-        self.data.extend_from_slice(&bytes);
-    }
-
-    fn field(&mut self, name: &str, value: &Field) {
-        match value {
-            Field::Long(value) => self.long(name, *value),
-            Field::Unsigned(value) => self.unsigned(name, *value),
-            Field::Text(value) => self.text(name, value),
         }
     }
 
@@ -196,16 +132,11 @@ impl Ctf {
 
     /// Tells the gaps of a CPU that end until `time`.
     fn end_gaps(&mut self, cpu: u16, time: u64) -> Result<(), ExportError> {
-        let Some(gaps) = self.gaps.get_mut(&cpu).filter(|gaps| !gaps.is_empty()) else {
-            return Ok(());
-        };
-        let count = gaps.partition_point(|gap| gap.until <= time);
-        let ended: Vec<Waiting> = gaps.drain(..count).collect();
-        for gap in ended {
+        for gap in self.gaps.end(cpu, time) {
             self.unknown += u64::from(gap.missing.is_none());
             self.discard(cpu, gap.missing.unwrap_or(1))?;
             self.clear();
-            for (name, value) in &gap.fields {
+            for (name, value) in &gap.told {
                 self.field(name, value);
             }
             self.push((cpu, gap.until), "flightrec_gap", (0, 0))?;
@@ -251,57 +182,6 @@ impl Ctf {
         let name = "lttng_statedump_end";
         self.first.push(First { time: from, name, fields: Vec::new() });
         self.tell_first()
-    }
-
-    fn learn(&mut self, meta: &Meta) {
-        let mut learn = |abi: Abi, calls: &[Syscall]| {
-            for call in calls {
-                let Some(arguments) = &call.args else { continue };
-                let each = arguments.iter();
-                let each = each.map(|of| (of.name.clone(), of.ctype.contains("char *")));
-                self.arguments.insert((abi, call.nr), each.collect());
-            }
-        };
-        learn(Abi::Native, &meta.native);
-        learn(Abi::Compat, &meta.compat);
-    }
-
-    /// The beginning of a call: its arguments.
-    fn enter(&mut self, call: &Call) {
-        let names = self.arguments.remove(&(call.abi, call.nr));
-        self.clear();
-        let recorded = usize::from(call.nargs).min(call.args.len());
-        let count = names.as_ref().map_or(recorded, Vec::len).min(call.args.len());
-        for index in 0..count {
-            let known = names.as_ref().and_then(|names| names.get(index));
-            let text = call.strings.iter().find(|text| usize::from(text.index) == index);
-            let number = call.args.get(index).filter(|_| index < recorded);
-            let other = format!("arg{index}");
-            let name = known.map_or(other.as_str(), |(name, _)| name);
-            match (text, number) {
-                (Some(text), _) => {
-                    let (head, tail) = text.parts();
-                    let mut path = printable(head).into_owned();
-                    if tail.is_some() || text.is_cut() {
-                        path.push_str("...");
-                    }
-                    path.push_str(&printable(tail.unwrap_or_default()));
-                    self.text(name, &path);
-                }
-                // A path that is not recorded.
-                (None, _) if known.is_some_and(|(_, is_text)| *is_text) => self.text(name, ""),
-                (None, Some(number)) => self.long(name, *number as i64),
-                // Readers expect all fields of a call.
-                (None, None) => self.long(name, 0),
-            }
-        }
-        if recorded < count {
-            self.int("flightrec_recorded", recorded as i64);
-            self.bare += 1;
-        }
-        if let Some(names) = names {
-            self.arguments.insert((call.abi, call.nr), names);
-        }
     }
 
     /// An event that lttng-modules has by that name; `None`: it has none.
@@ -356,69 +236,6 @@ impl Ctf {
             _ => None,
         }
     }
-
-    /// The metadata: everything is known now.
-    fn metadata(&self) -> String {
-        let mut uuid = String::new();
-        for (i, byte) in self.uuid.iter().enumerate() {
-            let dash = if matches!(i, 4 | 6 | 8 | 10) { "-" } else { "" };
-            // Writing to a text does not fail.
-            let _ = write!(uuid, "{dash}{byte:02x}");
-        }
-        let mut env = String::new();
-        for (key, value) in &self.env {
-            match value.parse::<u32>() {
-                Ok(number) if key.starts_with("tracer_") => {
-                    let _ = writeln!(env, "    {key} = {number};");
-                }
-                _ => {
-                    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-                    let _ = writeln!(env, "    {key} = \"{value}\";");
-                }
-            }
-        }
-        format!(
-            "/* CTF 1.8 */
-
-typealias integer {{ size = 8; align = 8; signed = false; }} := uint8_t;
-typealias integer {{ size = 32; align = 8; signed = false; }} := uint32_t;
-typealias integer {{ size = 32; align = 8; signed = true; }} := int32_t;
-typealias integer {{ size = 64; align = 8; signed = false; }} := uint64_t;
-
-trace {{
-    major = 1; minor = 8; uuid = \"{uuid}\"; byte_order = le;
-    packet.header := struct {{
-        uint32_t magic; uint8_t uuid[16]; uint32_t stream_id; uint64_t stream_instance_id;
-    }};
-}};
-
-env {{
-{env}}};
-
-clock {{
-    name = \"monotonic\"; uuid = \"{uuid}\"; description = \"Monotonic Clock\";
-    freq = 1000000000; offset = {offset};
-}};
-
-typealias integer {{
-    size = 64; align = 8; signed = false; map = clock.monotonic.value;
-}} := uint64_clock_t;
-
-stream {{
-    id = 0;
-    event.header := struct {{ uint32_t id; uint64_clock_t timestamp; }};
-    event.context := struct {{ int32_t _pid; int32_t _tid; }};
-    packet.context := struct {{
-        uint64_clock_t timestamp_begin; uint64_clock_t timestamp_end; uint64_t content_size;
-        uint64_t packet_size; uint64_t packet_seq_num; uint64_t events_discarded; uint32_t cpu_id;
-    }};
-}};
-
-{classes}",
-            offset = self.offset,
-            classes = self.classes.text()
-        )
-    }
 }
 
 fn closed() -> io::Error {
@@ -427,26 +244,6 @@ fn closed() -> io::Error {
 
 fn unwritable(path: &Path, source: io::Error) -> ExportError {
     ExportError::Io { what: format!("can't write {}", path.display()), source }
-}
-
-/// The boot's id as 16 bytes; else the session's.
-fn uuid(meta: &Meta) -> [u8; 16] {
-    let digits: Vec<u8> = meta
-        .boot_id
-        .chars()
-        .filter_map(|c| c.to_digit(16).map(|digit| digit as u8))
-        .take(32)
-        .collect();
-    let mut uuid = [0; 16];
-    if digits.len() == 32 {
-        for (byte, pair) in uuid.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = pair.iter().fold(0, |byte, digit| byte << 4 | digit);
-        }
-    } else {
-        let (half, _) = uuid.split_at_mut(8);
-        half.copy_from_slice(&meta.session.to_be_bytes());
-    }
-    uuid
 }
 
 impl Exporter for Ctf {
@@ -511,8 +308,7 @@ impl Exporter for Ctf {
     }
 
     fn gap(&mut self, gap: &Gap, window: Window, _wall: &mut WallClock, _out: &mut Vec<u8>) {
-        let from = gap.from.max(window.from);
-        let until = gap.until.min(window.until).max(from);
+        let (from, until) = gaps::within(gap, window);
         let missing = gaps::missing(gap);
         let mut fields = vec![
             ("lane".to_owned(), Field::Text(gap.lane.name().to_owned())),
@@ -521,11 +317,7 @@ impl Exporter for Ctf {
         ];
         fields.extend(missing.map(|n| ("missing".to_owned(), Field::Unsigned(n))));
         fields.extend(gaps::lost(gap).map(|(key, n)| (key, Field::Unsigned(n))));
-        let gaps = self.gaps.entry(gap.cpu).or_default();
-        if gaps.len() < GAPS_MAX {
-            let place = gaps.partition_point(|other| other.until <= until);
-            gaps.insert(place, Waiting { until, missing, fields });
-        }
+        self.gaps.add(gap.cpu, Ended { until, missing, told: fields });
     }
 
     fn event(
@@ -626,8 +418,7 @@ impl Exporter for Ctf {
             return Ok(());
         }
         self.tell_first()?;
-        let cpus: Vec<u16> = self.gaps.keys().copied().collect();
-        for cpu in cpus {
+        for cpu in self.gaps.cpus() {
             self.end_gaps(cpu, u64::MAX)?;
         }
         let Self { streams, dir, .. } = self;

@@ -5,7 +5,10 @@
 //! what is complete and each gap. Times are UNIX time by the recording's clock.
 
 mod block;
+mod calls;
 mod columns;
+mod coverage;
+mod life;
 mod people;
 mod schema;
 mod waits;
@@ -19,34 +22,29 @@ use rustc_hash::FxHashMap;
 
 use flightrec_analysis::State;
 use flightrec_format::abi::kinds::{IoComplete, Kind, Value as FieldValue};
-use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::ring::Gap;
 use flightrec_reader::coverage::Report;
 use flightrec_reader::pipeline::EventContext;
 use flightrec_reader::threads::trim;
-use flightrec_reader::unit;
 use flightrec_reader::wall::WallClock;
 use flightrec_reader::window::Window;
 
+use self::calls::{Arguments, Open};
 use self::columns::Rows;
+use self::life::group;
 use self::people::{PEOPLE_MAX, People, Process, Thread, some};
 pub use self::schema::Table;
 use self::waits::{Wait, Waits};
 use self::writer::Writer;
 use crate::devices::Devices;
 use crate::exporter::{ExportError, Exporter, Session, Value, Words};
-use crate::gaps;
 use crate::json;
 use crate::kind;
 use crate::printable::printable;
 use crate::stacks::{Frame, Frames};
 
-/// Arguments of calls that are paths.
-const PATHS: [&str; 9] = [
-    "filename", "pathname", "path", "oldname", "newname", "dir_name", "name", "new_root", "library",
-];
 /// Fields of other events that name them, the first that there is.
 const TITLES: [&str; 8] =
     ["tracepoint", "function", "signal", "op", "text", "new_comm", "class", "new_state"];
@@ -75,82 +73,6 @@ pub struct Parquet {
     text: String,
     /// Rows of threads were written before their end, to make room.
     is_crowded: bool,
-}
-
-/// What a call is about; a text is empty where there is none.
-#[derive(Debug, Default)]
-struct Arguments {
-    /// The first path.
-    path: String,
-    /// The argument `fd`, and what that stands for.
-    fd: Option<i32>,
-    file: String,
-    /// The others.
-    others: String,
-}
-
-/// A call that has not returned yet.
-#[derive(Debug, Default)]
-struct Open {
-    wall: i64,
-    cpu: u16,
-    pid: u32,
-    comm: Comm,
-    name: String,
-    about: Arguments,
-}
-
-impl Arguments {
-    fn clear(&mut self) {
-        self.path.clear();
-        self.fd = None;
-        self.file.clear();
-        self.others.clear();
-    }
-
-    fn take(&mut self, key: &str, value: Value<'_>) {
-        match value {
-            Value::Text(text) if key == "fd" && self.fd.is_none() => {
-                // As `3</etc/passwd>`.
-                let (number, file) = text.split_once('<').unwrap_or((text, ""));
-                self.fd = number.parse().ok();
-                if self.fd.is_some() {
-                    self.file.push_str(file.strip_suffix('>').unwrap_or(file));
-                    return;
-                }
-            }
-            Value::Signed(number) if key == "fd" && self.fd.is_none() => {
-                self.fd = i32::try_from(number).ok();
-                if self.fd.is_some() {
-                    return;
-                }
-            }
-            Value::Text(text) if self.path.is_empty() && PATHS.contains(&key) => {
-                self.path.push_str(text);
-                return;
-            }
-            _ => {}
-        }
-        let others = &mut self.others;
-        if !others.is_empty() {
-            others.push_str(", ");
-        }
-        others.push_str(key);
-        others.push('=');
-        // Writing to a text does not fail.
-        let _ = match value {
-            Value::Signed(value) => write!(others, "{value}"),
-            Value::Unsigned(value) => write!(others, "{value}"),
-            Value::Text(value) => {
-                others.push_str(value);
-                Ok(())
-            }
-        };
-    }
-
-    fn write(&self, rows: &mut Rows) {
-        rows.text(some(&self.path)).int(self.fd).text(some(&self.file)).text(some(&self.others));
-    }
 }
 
 /// What of an event's row is not the same for all kinds.
@@ -234,131 +156,6 @@ impl Parquet {
         let writer = writer.as_mut().ok_or_else(closed)?;
         for wait in waits.drain() {
             write_wait(&wait, *offset, people, words.as_deref_mut(), id, writer.rows(Table::Waits));
-        }
-        Ok(())
-    }
-
-    /// Births, names and ends of threads.
-    fn life(&mut self, event: &Event, known: &EventContext<'_>) -> Result<(), ExportError> {
-        let Self { people, writer, id, cgroups, offset, .. } = self;
-        let writer = writer.as_mut().ok_or_else(closed)?;
-        match &event.body {
-            Body::Fork(fork) => {
-                // Who had the number before.
-                if let Some(before) = people.threads.remove(&fork.tid) {
-                    before.write(fork.tid, *offset, id, writer.rows(Table::Threads));
-                }
-                let thread = Thread {
-                    pid: fork.tgid,
-                    comm: fork.comm,
-                    started: fork.start_time,
-                    ..Thread::default()
-                };
-                people.threads.insert(fork.tid, thread);
-                if fork.tid == fork.tgid {
-                    if let Some(before) = people.processes.remove(&fork.tid) {
-                        let group = group(cgroups, before.cgroup);
-                        before.write(fork.tid, group, *offset, id, writer.rows(Table::Processes));
-                    }
-                    let process = Process {
-                        parent: fork.parent_tgid,
-                        comm: fork.comm,
-                        cgroup: fork.cgroup,
-                        started: fork.start_time,
-                        ..Process::default()
-                    };
-                    people.processes.insert(fork.tid, process);
-                }
-            }
-            Body::Exec { exec, file, args } => {
-                let process = people.processes.entry(exec.tgid).or_default();
-                process.comm = exec.comm;
-                process.cgroup = exec.cgroup;
-                process.file = file.as_ref().map(|file| printable(&file.bytes).into());
-                process.args = args.as_ref().map(|args| {
-                    let each = args.bytes.split(|b| *b == 0).filter(|arg| !arg.is_empty());
-                    each.map(|arg| printable(arg)).collect::<Vec<_>>().join(" ").into()
-                });
-            }
-            Body::Rename(of) => {
-                if let Some(thread) = people.threads.get_mut(&of.tid) {
-                    thread.comm = of.new;
-                }
-                if of.tid == of.tgid {
-                    people.processes.entry(of.tgid).or_default().comm = of.new;
-                }
-            }
-            Body::TaskExit(of) => {
-                let thread = people.threads.entry(of.tid).or_default();
-                thread.ended = Some((known.wall_ns, of.code));
-                thread.started = of.start_time;
-                if of.tid == of.tgid {
-                    let process = people.processes.entry(of.tgid).or_default();
-                    process.ended = Some((known.wall_ns, of.code));
-                    process.started = of.start_time;
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// The end of a call.
-    fn exit(
-        &mut self,
-        (event, call, ret): (&Event, &Call, i64),
-        known: &EventContext<'_>,
-        words: &mut dyn Words,
-    ) -> Result<(), ExportError> {
-        let error = words.error(call, ret).map(str::to_owned);
-        let took = known.duration_ns.map(|ns| ns as i64);
-        let Self { open, spare, writer, id, call: about, .. } = self;
-        let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Calls);
-        let end = End { wall: known.wall_ns, took, ret, error: error.as_deref() };
-        if let Some(of) = open.remove(&event.tid) {
-            // The entry that is known may be of another call, whose end is missing.
-            let is_whole = known.entry_seen && of.name == words.call(call);
-            of.write(event.tid, Some(&end).filter(|_| is_whole), id, rows);
-            spare.push(of);
-            if is_whole {
-                return Ok(());
-            }
-        }
-        about.clear();
-        words.arguments(call, known, &mut |key, value| about.take(key, value));
-        let wall = known.wall_ns.saturating_sub(took.unwrap_or(0));
-        head(wall, event.cpu, (event.tid, known.pid, &known.comm), rows);
-        rows.text(words.call(call)).long(took).long(ret).text(end.error);
-        about.write(rows);
-        rows.bool(false).bool(true).text(&**id);
-        Ok(())
-    }
-
-    /// The beginning of a call.
-    fn enter(
-        &mut self,
-        event: &Event,
-        call: &Call,
-        known: &EventContext<'_>,
-        words: &mut dyn Words,
-    ) -> Result<(), ExportError> {
-        let Self { open, spare, writer, id, .. } = self;
-        let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Calls);
-        let mut of = spare.pop().unwrap_or_default();
-        of.about.clear();
-        words.arguments(call, known, &mut |key, value| of.about.take(key, value));
-        (of.wall, of.cpu, of.pid, of.comm) = (known.wall_ns, event.cpu, known.pid, known.comm);
-        of.name.clear();
-        of.name.push_str(words.call(call));
-        if open.len() >= PEOPLE_MAX {
-            for (tid, of) in open.drain() {
-                of.write(tid, None, id, rows);
-            }
-        }
-        if let Some(before) = open.insert(event.tid, of) {
-            // Its end is missing.
-            before.write(event.tid, None, id, rows);
-            spare.push(before);
         }
         Ok(())
     }
@@ -463,28 +260,6 @@ impl Parquet {
     }
 }
 
-/// How a call ended.
-struct End<'a> {
-    wall: i64,
-    took: Option<i64>,
-    ret: i64,
-    error: Option<&'a str>,
-}
-
-impl Open {
-    /// Appends the call's row; `None`: its end is not recorded.
-    fn write(&self, tid: u32, end: Option<&End<'_>>, session: &str, rows: &mut Rows) {
-        head(self.wall, self.cpu, (tid, self.pid, &self.comm), rows);
-        let took = end.map(|end| end.took.unwrap_or_else(|| end.wall.saturating_sub(self.wall)));
-        rows.text(&*self.name)
-            .long(took)
-            .long(end.map(|end| end.ret))
-            .text(end.and_then(|end| end.error));
-        self.about.write(rows);
-        rows.bool(true).bool(end.is_some()).text(session);
-    }
-}
-
 /// Appends what every event and every call has.
 fn head(wall: i64, cpu: u16, (tid, pid, comm): (u32, u32, &Comm), rows: &mut Rows) {
     rows.time(wall)
@@ -540,12 +315,6 @@ fn write_wait(
         None => rows.text(None),
     };
     rows.text(of.waker.map(|waker| waker.context.name())).bool(wait.has_end).text(session);
-}
-
-/// The path of a control group, and the unit that it is of.
-fn group(cgroups: &BTreeMap<u64, String>, id: u64) -> (&str, &str) {
-    let path = cgroups.get(&id).map_or("", |path| path);
-    (path, unit(path).unwrap_or_default())
 }
 
 fn closed() -> ExportError {
@@ -610,64 +379,12 @@ impl Exporter for Parquet {
     }
 
     fn coverage(&mut self, report: &Report, wall: &mut WallClock, _out: &mut Vec<u8>) {
-        let Self { writer, id, cpus, .. } = self;
-        let Some(writer) = writer else { return };
-        let rows = writer.rows(Table::Coverage);
-        let from = report.window.from.max(report.started);
-        let until = report.window.until.min(report.now).max(from);
-        let (from, until) = (wall.wall(from), wall.wall(until));
-        let mut row = |what: &str, complete: bool| {
-            rows.time(from).long(until).text(what).bool(complete);
-        };
-        row("window", report.is_complete());
-        rows.text(None).int(None).text(None).text(None).long(None).text(&**id);
-        for lane in Lane::RINGS {
-            let complete = report.complete_cpus(lane);
-            let off = report.is_off(lane).then_some("left out by the configuration");
-            for cpu in &*cpus {
-                rows.time(from).long(until).text("lane").bool(complete.contains(cpu));
-                rows.text(lane.name()).int(i32::from(*cpu)).text(None).text(off).long(None);
-                rows.text(&**id);
-            }
-        }
-        for of in &report.lacking {
-            let what = printable(of.what.as_bytes());
-            for kind in &of.kinds {
-                rows.time(from).long(until).text("lacking").bool(false).text(None).int(None);
-                rows.text(&*printable(kind.as_bytes())).text(&*what).long(None).text(&**id);
-            }
-        }
-        for of in &report.switched_off {
-            for kind in &of.kinds {
-                rows.time(from).long(until).text("switched_off").bool(false).text(None).int(None);
-                rows.text(&*printable(kind.as_bytes())).text(&*printable(of.key.as_bytes()));
-                rows.long(None).text(&**id);
-            }
-        }
-        for (from, until) in &report.detached {
-            rows.time(wall.wall(*from)).long(wall.wall(*until)).text("detached").bool(false);
-            rows.text(Lane::Syscall.name()).int(None).text(None);
-            rows.text("system calls were not recorded").long(None).text(&**id);
-        }
+        self.cover(report, wall);
     }
 
     fn gap(&mut self, gap: &Gap, window: Window, wall: &mut WallClock, _out: &mut Vec<u8>) {
         self.waits.gap(gap);
-        let Self { writer, id, .. } = self;
-        let Some(writer) = writer else { return };
-        let rows = writer.rows(Table::Coverage);
-        let from = gap.from.max(window.from);
-        let until = gap.until.min(window.until).max(from);
-        let (from, until) = (wall.wall(from), wall.wall(until));
-        let mut row = |what: &str, kind: Option<&str>, reason: &str, missing: Option<u64>| {
-            rows.time(from).long(until).text(what).bool(false);
-            rows.text(gap.lane.name()).int(i32::from(gap.cpu)).text(kind).text(reason);
-            rows.long(missing.map(|n| n as i64)).text(&**id);
-        };
-        row("gap", None, gap.reason.describe(), gaps::missing(gap));
-        for (key, n) in gaps::lost(gap) {
-            row("lost", key.strip_prefix("lost_"), &key, Some(n));
-        }
+        self.miss(gap, window, wall);
     }
 
     fn event(

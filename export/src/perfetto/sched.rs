@@ -13,6 +13,7 @@ use flightrec_reader::threads::trim;
 
 use super::field::{bundle, event};
 use super::proto::{bytes, message, number, varint};
+use crate::kernel;
 use crate::printable::printable;
 
 /// Events of a bundle, and of all that wait.
@@ -21,9 +22,9 @@ const WAITING_MAX: usize = 32_768;
 /// Most gaps that are waited for on a CPU.
 const GAPS_MAX: usize = 65_536;
 
-/// Priorities as the kernel's tracepoints tell them: one of the deadline class is below 0.
+/// A priority as its 32 bits.
 fn priority(prio: u8) -> u64 {
-    if prio == u8::MAX { u64::from(u32::MAX) } else { u64::from(prio) }
+    u64::from(kernel::priority(prio) as u32)
 }
 
 /// A switch.
@@ -96,6 +97,8 @@ impl Sched {
         if gaps.len() < GAPS_MAX {
             let place = gaps.partition_point(|other| *other < until);
             gaps.insert(place, until);
+        } else if let Some(last) = gaps.back_mut() {
+            *last = until.max(*last);
         }
     }
 

@@ -29,7 +29,7 @@ use flightrec_reader::window::Window;
 use self::formats::{Form, Formats, HEADER_EVENT, HEADER_PAGE};
 use self::pages::{DATA_MAX, PAGE, Pages};
 use crate::exporter::{ExportError, Exporter, Session, Value, Words};
-use crate::gaps;
+use crate::gaps::{self, Ended, Pending};
 use crate::kernel::{priority, state};
 use crate::kind;
 use crate::printable::printable;
@@ -40,19 +40,10 @@ const TRACE_CLOCK: u16 = 4;
 const UNAME: u16 = 5;
 /// Most threads whose names are told.
 const NAMES_MAX: usize = 1 << 17;
-/// Most gaps that are waited for on a CPU.
-const GAPS_MAX: usize = 65_536;
 /// Bytes of an event before its own fields.
 const COMMON: usize = 8;
 /// Most bytes of a text: behind the fields, with its NUL.
 const TEXT_MAX: usize = DATA_MAX - COMMON - 16 - 4;
-
-/// A gap whose end is still to come.
-struct Waiting {
-    until: u64,
-    missing: Option<u64>,
-    text: String,
-}
 
 /// Makes a trace.
 pub struct TraceDat {
@@ -63,7 +54,7 @@ pub struct TraceDat {
     host: String,
     cpus: u16,
     names: FxHashMap<u32, Comm>,
-    gaps: FxHashMap<u16, Vec<Waiting>>,
+    gaps: Pending<String>,
     /// Coverage that is still to be told, with its time.
     coverage: Vec<(u64, String)>,
     last: u64,
@@ -93,7 +84,7 @@ impl TraceDat {
             host: String::new(),
             cpus: 0,
             names: FxHashMap::default(),
-            gaps: FxHashMap::default(),
+            gaps: Pending::default(),
             coverage: Vec::new(),
             last: 0,
             text: String::new(),
@@ -153,14 +144,9 @@ impl TraceDat {
 
     /// Tells the gaps of a CPU that end until `time`.
     fn end_gaps(&mut self, cpu: u16, time: u64) -> Result<(), ExportError> {
-        let Some(gaps) = self.gaps.get_mut(&cpu).filter(|gaps| !gaps.is_empty()) else {
-            return Ok(());
-        };
-        let count = gaps.partition_point(|gap| gap.until <= time);
-        let ended: Vec<Waiting> = gaps.drain(..count).collect();
-        for gap in ended {
+        for gap in self.gaps.end(cpu, time) {
             self.pages.miss(cpu, gap.missing).map_err(spool)?;
-            self.note((cpu, gap.until), "gap", 0, &gap.text)?;
+            self.note((cpu, gap.until), "gap", 0, &gap.told)?;
         }
         Ok(())
     }
@@ -308,8 +294,7 @@ impl Exporter for TraceDat {
     }
 
     fn gap(&mut self, gap: &Gap, window: Window, _wall: &mut WallClock, _out: &mut Vec<u8>) {
-        let from = gap.from.max(window.from);
-        let until = gap.until.min(window.until).max(from);
+        let (from, until) = gaps::within(gap, window);
         let missing = gaps::missing(gap);
         let mut text = format!("lane {}: {}", gap.lane.name(), gap.reason.describe());
         match missing {
@@ -320,11 +305,7 @@ impl Exporter for TraceDat {
         for (key, n) in gaps::lost(gap) {
             let _ = write!(text, ", {key}={n}");
         }
-        let gaps = self.gaps.entry(gap.cpu).or_default();
-        if gaps.len() < GAPS_MAX {
-            let place = gaps.partition_point(|other| other.until <= until);
-            gaps.insert(place, Waiting { until, missing, text });
-        }
+        self.gaps.add(gap.cpu, Ended { until, missing, told: text });
     }
 
     fn event(
@@ -405,8 +386,7 @@ impl Exporter for TraceDat {
 
     fn end(&mut self, out: &mut Vec<u8>) -> Result<(), ExportError> {
         self.tell_coverage()?;
-        let cpus: Vec<u16> = self.gaps.keys().copied().collect();
-        for cpu in cpus {
+        for cpu in self.gaps.cpus() {
             self.end_gaps(cpu, u64::MAX)?;
         }
         // trace-cmd takes a trace of no CPU for a broken one.

@@ -8,7 +8,8 @@ use flightrec_format::ring::LaneStream;
 
 use super::SourceError;
 use super::files::catalog;
-use super::files::session::{Pick, SessionSource, streams};
+use super::files::pages::streams;
+use super::files::session::{Pick, SessionSource};
 use crate::threads::Threads;
 use crate::window::Window;
 

@@ -1,5 +1,5 @@
-//! What is known of a stretch of a window beside its pages: that nothing of it is missing, and where
-//! some of it was left unread.
+//! What is known of a stretch of a window beside its pages: that nothing of it is missing, and
+//! where some of it was left unread.
 
 use std::sync::Arc;
 

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use super::chosen::{Chosen, who};
 use super::lines::Raw;
-use super::survey::SHAPE;
 use super::whats::Whats;
 use crate::boots::{self, BootId};
 use crate::coverage::Report as Coverage;
@@ -357,7 +356,7 @@ impl Drawing {
 
 impl Report for Drawing {
     fn shape(&self) -> &'static Shape {
-        &SHAPE
+        &report::WHOLE
     }
 
     fn coverage(&mut self, recording: &Recording, reports: &[Coverage]) {

@@ -3,34 +3,17 @@
 use std::collections::BTreeMap;
 
 use flightrec_analysis::State;
-use flightrec_analysis::groups::Order;
 use flightrec_analysis::histogram::Histogram;
 use flightrec_format::decode::Body;
 use rustc_hash::FxHashMap;
 
-use crate::report::{self, Needs, Part, Report, Seen, Several, Shape, Sums, Unit};
+use crate::report::{self, Part, Report, Seen, Several, Shape, Sums};
 use crate::text::printable;
 
 /// Most threads that are told apart; those that come later are not chosen.
 const THREADS_MAX: usize = 65_536;
 /// Waits shorter than that are no reason to draw a thread, ns.
 const WAIT_LEAST: u64 = 1_000_000;
-
-/// What the page's own passes need.
-pub(super) static SHAPE: Shape = Shape {
-    name: "page",
-    keys: &[],
-    default: &[],
-    unit: Unit::None,
-    value: "",
-    counted: "",
-    extras: &[],
-    columns: &[],
-    partners: None,
-    order: Order::Count,
-    needs: Needs { stretches: true, runs: false, arguments: true },
-    remarks: &[],
-};
 
 /// What a thread comes to.
 #[derive(Debug, Default)]
@@ -98,7 +81,7 @@ pub(super) struct Both {
 
 impl Report for Both {
     fn shape(&self) -> &'static Shape {
-        &SHAPE
+        &report::WHOLE
     }
 
     fn event(&mut self, seen: &Seen<'_>, to: &mut Sums) {

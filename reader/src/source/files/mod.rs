@@ -9,12 +9,15 @@ mod anchor;
 pub mod catalog;
 mod load;
 mod marks;
+mod named;
 mod names;
 pub mod narrow;
+pub mod pages;
 mod proof;
 mod select;
 pub mod session;
 mod stretch;
+mod tables;
 pub mod who;
 
 use std::io;

@@ -21,8 +21,8 @@ use flightrec_store::{Content, FileReader, Kind, RingMark};
 
 use super::load::{self, Job};
 use super::marks::Mark;
+use super::pages::{most_pages, streams};
 use super::select;
-use super::session::{most_pages, streams};
 use crate::window::Window;
 
 /// A ring's counters: events recorded, and refused.

@@ -4,34 +4,32 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
-use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES};
+use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
-use flightrec_format::meta::{Binary, Meta, Probed, Symbol, WALL_STEP_NS};
-use flightrec_format::part;
-use flightrec_format::ring::{LaneStream, Rings, is_loss};
+use flightrec_format::meta::{Meta, WALL_STEP_NS};
 use flightrec_format::totals::Totals;
-use flightrec_store::{BlockRef, Clocks, Content, Damage, FileReader, Kind, What};
+use flightrec_store::{Clocks, Content, Damage, FileReader, Kind, What};
 
 use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::catalog::{SessionFiles, StoredFile};
 use super::marks::{between, marks, to_the_marks};
+use super::named::Named;
 use super::names::Superseded;
 use super::narrow::{self, Chosen, Sought};
+use super::pages::{is_idle, most_blocks, read_pages, streams, weight};
 use super::proof::Proof;
 use super::stretch::Weights;
+use super::tables::{descriptors, threads};
 use super::who::Names;
-use super::{FilesError, load, names, select};
+use super::{FilesError, load, select};
 use crate::amount::counted;
 use crate::memory;
 use crate::observe;
-use crate::source::{Clock, Recording, snapshots};
+use crate::source::{Clock, Recording};
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
-
-/// Most threads of one moment's table that are taken.
-const THREADS_MAX: usize = 1 << 18;
 
 /// By how much [`SessionSource::around`] is too wide at either end, where an edge is a time of day
 /// and the clock ran evenly.
@@ -52,41 +50,6 @@ pub struct SessionSource {
     /// The names of functions and binaries that all of it has, and of what was probed, once they
     /// were read.
     names: Option<Named>,
-}
-
-/// What was named in the course of a recording.
-struct Named {
-    symbols: Vec<Symbol>,
-    binaries: Vec<Binary>,
-    probed: Vec<Probed>,
-}
-
-impl Named {
-    fn of(meta: &Meta) -> Self {
-        Self {
-            symbols: meta.symbols.clone(),
-            binaries: meta.binaries.clone(),
-            probed: meta.probed.clone(),
-        }
-    }
-
-    /// Enters them, where they are more.
-    fn add_to(&self, meta: &mut Meta) {
-        if self.symbols.len() > meta.symbols.len() {
-            meta.symbols.clone_from(&self.symbols);
-        }
-        // Some have a number first, and their names later.
-        let named = |all: &[Binary]| {
-            (all.len(), all.iter().filter(|binary| !binary.path.is_empty()).count())
-        };
-        if named(&self.binaries) > named(&meta.binaries) {
-            meta.binaries.clone_from(&self.binaries);
-        }
-        let functions = |all: &[Probed]| all.iter().map(|of| of.functions.len()).sum::<usize>();
-        if functions(&self.probed) > functions(&meta.probed) {
-            meta.probed.clone_from(&self.probed);
-        }
-    }
 }
 
 /// A file, and its reader once it was needed.
@@ -116,14 +79,14 @@ pub enum Pick<'a> {
 }
 
 impl<'a> Pick<'a> {
-    fn lanes(self) -> &'a [Lane] {
+    pub(super) fn lanes(self) -> &'a [Lane] {
         match self {
             Self::Lanes(lanes) => lanes,
             Self::Chosen(_) => &Lane::RINGS,
         }
     }
 
-    fn has(self, job: &load::Job<'_>) -> bool {
+    pub(super) fn has(self, job: &load::Job<'_>) -> bool {
         match self {
             Self::Lanes(_) => true,
             Self::Chosen(chosen) => chosen.has(job),
@@ -710,163 +673,6 @@ fn end_of(reader: &FileReader) -> Option<End> {
 fn anchor_of(file: &StoredFile) -> Anchor {
     let mono = file.header.created_mono;
     Anchor { mono, offset: file.header.created_wall.saturating_sub_unsigned(mono) }
-}
-
-/// The rings of a session, of these pages.
-pub fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summary)>) -> Vec<LaneStream> {
-    let mut rings = Rings::new(meta.session);
-    for lane in Lane::RINGS {
-        meta.cpus.iter().for_each(|cpu| rings.expect(lane, *cpu));
-    }
-    for (page, summary) in pages {
-        rings.add_summed(page, summary);
-    }
-    rings.finish()
-}
-
-/// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's
-/// beginning was not recorded at all: each has pages that go back to it, or that continue the
-/// counters of before; or it has none, and its counters stood still.
-fn is_idle(
-    lane: Lane,
-    from: u64,
-    pages: &[(Page, Summary)],
-    meta: &Meta,
-    before: Option<&Totals>,
-    after: &Totals,
-) -> bool {
-    let Some(before) = before else { return true };
-    // Where something was refused, the pages tell between which moments.
-    if has_refused(before, after) {
-        return false;
-    }
-    let counted = |totals: &Totals, cpu: u16| {
-        let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
-        of_cpu.events.get(lane as usize).copied()
-    };
-    meta.cpus.iter().all(|cpu| {
-        let of_ring = pages
-            .iter()
-            .map(|(page, _)| page)
-            .filter(|page| page.lane() == lane && page.header().cpu == *cpu);
-        let then = counted(before, *cpu);
-        match of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) {
-            Some(first) => {
-                part::begins(first) <= from || then.is_none_or(|then| then == first.header().events)
-            }
-            None => then == counted(after, *cpu),
-        }
-    })
-}
-
-/// Whether events that should have been recorded were refused between two readings of the counters.
-fn has_refused(before: &Totals, after: &Totals) -> bool {
-    after.cpus.iter().any(|now| {
-        let then = before
-            .cpus
-            .iter()
-            .find(|then| then.cpu == now.cpu)
-            .map_or([[0; REFUSALS]; RING_LANES], |then| then.refused);
-        let grown = now.refused.iter().zip(then);
-        grown.into_iter().any(|(now, then)| {
-            let mut more = *now;
-            more.iter_mut().zip(then).for_each(|(now, then)| *now = now.saturating_sub(then));
-            is_loss(&more)
-        })
-    })
-}
-
-type Lost<'a> = Vec<(&'a FileReader, Damage)>;
-
-/// Reads the pages of the window.
-fn read_pages<'a>(
-    opened: &[&'a FileReader],
-    window: Window,
-    pick: Pick<'_>,
-    superseded: &RefCell<Superseded>,
-    into: &mut Vec<(Page, Summary)>,
-) -> Result<Lost<'a>, FilesError> {
-    let mut jobs = select::needed(opened, window, pick.lanes());
-    jobs.retain(|job| pick.has(job));
-    let too_much = || FilesError::TooMuch(memory::pages_max());
-    let most = |held: usize| most_pages().saturating_sub(held);
-    let (early, within): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| is_early(job, window));
-    let mut lost = if early.iter().map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
-        > names::whole_max()
-    {
-        let mut superseded = superseded.borrow_mut();
-        let (pages, lost) = names::last_said(early, window.from, most(into.len()), &mut superseded)
-            .ok_or_else(too_much)?;
-        into.extend(pages);
-        lost
-    } else {
-        load::pages(&early, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?
-    };
-    lost.extend(
-        load::pages(&within, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?,
-    );
-    Ok(lost)
-}
-
-/// Whether a block is read for the sake of names alone.
-fn is_early(job: &load::Job<'_>, window: Window) -> bool {
-    job.block.header.lane == Some(Lane::Task) && job.block.header.last < window.from
-}
-
-/// Most pages that are held at once.
-pub(super) fn most_pages() -> usize {
-    usize::try_from(memory::pages_max() / memory::PAGE_WEIGHT).unwrap_or(usize::MAX)
-}
-
-/// Most blocks of all files that are open at once: their headers take a quarter of the memory.
-fn most_blocks() -> usize {
-    usize::try_from(memory::limit() / 4).unwrap_or(usize::MAX) / size_of::<BlockRef>()
-}
-
-/// Bytes of memory that the pages of a window take, but for those that names need.
-fn weight(opened: &[&FileReader], window: Window, pick: Pick<'_>) -> u64 {
-    let within = select::needed(opened, window, pick.lanes())
-        .into_iter()
-        .filter(|job| pick.has(job) && !is_early(job, window));
-    within.map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
-}
-
-/// The threads that lived when the files were begun: of the first last, for it counts.
-fn threads(opened: &[&FileReader]) -> Vec<TaskSlot> {
-    let mut slots = Vec::new();
-    let ends = [opened.last(), opened.first()];
-    let files = if opened.len() > 1 { &ends[..] } else { &ends[1..] };
-    for reader in files.iter().flatten() {
-        let mut blocks =
-            reader.blocks().iter().filter(|block| block.header.kind == Kind::Slots).peekable();
-        let Some(moment) = blocks.peek().map(|block| block.header.first) else { continue };
-        for block in blocks.take_while(|block| block.header.first == moment) {
-            if slots.len() >= THREADS_MAX {
-                break;
-            }
-            if let Ok(Content::Slots(threads)) = reader.read(block) {
-                slots.extend(threads);
-            }
-        }
-    }
-    slots
-}
-
-/// What descriptors stood for at moments of the window, and at the first behind it.
-fn descriptors(opened: &[&FileReader], window: Window) -> Vec<Snapshot> {
-    let blocks = opened.iter().flat_map(|reader| {
-        let of_kind = reader.blocks().iter().filter(|block| block.header.kind == Kind::Descriptors);
-        of_kind.map(move |block| (*reader, block))
-    });
-    let mut blocks: Vec<_> = blocks.filter(|(_, block)| block.header.last >= window.from).collect();
-    blocks.sort_by_key(|(_, block)| block.header.last);
-    let inside = blocks.partition_point(|(_, block)| block.header.last < window.until);
-    snapshots(blocks.into_iter().take(inside + 1).filter_map(|(reader, block)| {
-        match reader.read(block) {
-            Ok(Content::Descriptors(document)) => Some(document),
-            _ => None,
-        }
-    }))
 }
 
 /// What is wrong in a file, for people. The end of a block that was being written is no damage:

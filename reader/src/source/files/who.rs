@@ -1,6 +1,6 @@
-//! All who lived in a window, from the task lane and the tables of threads alone: which names threads
-//! may have had, and of which processes they may have been. A question about some of them needs no
-//! other events, or few.
+//! All who lived in a window, from the task lane and the tables of threads alone: which names
+//! threads may have had, and of which processes they may have been. A question about some of them
+//! needs no other events, or few.
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Body;

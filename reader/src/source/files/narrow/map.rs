@@ -6,7 +6,7 @@ use flightrec_store::Kind;
 use flightrec_store::search::BlockEntry;
 
 use super::super::load::{self, Job};
-use super::super::session::most_pages;
+use super::super::pages::most_pages;
 use super::{Place, indexes};
 use crate::memory;
 use crate::window::LEAD_IN_NS;

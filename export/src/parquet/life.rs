@@ -1,0 +1,89 @@
+//! Births, names and ends of threads and processes.
+
+use std::collections::BTreeMap;
+
+use flightrec_format::decode::{Body, Event};
+use flightrec_reader::pipeline::EventContext;
+use flightrec_reader::unit;
+
+use super::people::{Process, Thread};
+use super::{Parquet, Table, closed};
+use crate::exporter::ExportError;
+use crate::printable::printable;
+
+impl Parquet {
+    /// Births, names and ends of threads.
+    pub(super) fn life(
+        &mut self,
+        event: &Event,
+        known: &EventContext<'_>,
+    ) -> Result<(), ExportError> {
+        let Self { people, writer, id, cgroups, offset, .. } = self;
+        let writer = writer.as_mut().ok_or_else(closed)?;
+        match &event.body {
+            Body::Fork(fork) => {
+                // Who had the number before.
+                if let Some(before) = people.threads.remove(&fork.tid) {
+                    before.write(fork.tid, *offset, id, writer.rows(Table::Threads));
+                }
+                let thread = Thread {
+                    pid: fork.tgid,
+                    comm: fork.comm,
+                    started: fork.start_time,
+                    ..Thread::default()
+                };
+                people.threads.insert(fork.tid, thread);
+                if fork.tid == fork.tgid {
+                    if let Some(before) = people.processes.remove(&fork.tid) {
+                        let group = group(cgroups, before.cgroup);
+                        before.write(fork.tid, group, *offset, id, writer.rows(Table::Processes));
+                    }
+                    let process = Process {
+                        parent: fork.parent_tgid,
+                        comm: fork.comm,
+                        cgroup: fork.cgroup,
+                        started: fork.start_time,
+                        ..Process::default()
+                    };
+                    people.processes.insert(fork.tid, process);
+                }
+            }
+            Body::Exec { exec, file, args } => {
+                let process = people.processes.entry(exec.tgid).or_default();
+                process.comm = exec.comm;
+                process.cgroup = exec.cgroup;
+                process.file = file.as_ref().map(|file| printable(&file.bytes).into());
+                process.args = args.as_ref().map(|args| {
+                    let each = args.bytes.split(|b| *b == 0).filter(|arg| !arg.is_empty());
+                    each.map(|arg| printable(arg)).collect::<Vec<_>>().join(" ").into()
+                });
+            }
+            Body::Rename(of) => {
+                if let Some(thread) = people.threads.get_mut(&of.tid) {
+                    thread.comm = of.new;
+                }
+                if of.tid == of.tgid {
+                    people.processes.entry(of.tgid).or_default().comm = of.new;
+                }
+            }
+            Body::TaskExit(of) => {
+                let thread = people.threads.entry(of.tid).or_default();
+                thread.ended = Some((known.wall_ns, of.code));
+                thread.started = of.start_time;
+                if of.tid == of.tgid {
+                    let process = people.processes.entry(of.tgid).or_default();
+                    process.ended = Some((known.wall_ns, of.code));
+                    process.started = of.start_time;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The path of a control group, and the unit that it is of.
+pub(super) fn group(cgroups: &BTreeMap<u64, String>, id: u64) -> (&str, &str) {
+    let path = cgroups.get(&id).map_or("", |path| path);
+    (path, unit(path).unwrap_or_default())
+}

@@ -1,0 +1,136 @@
+//! The pages of a window: how many there are, and reading them.
+
+use std::cell::RefCell;
+
+use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES};
+use flightrec_format::decode::{Page, Summary};
+use flightrec_format::meta::Meta;
+use flightrec_format::part;
+use flightrec_format::ring::{LaneStream, Rings, is_loss};
+use flightrec_format::totals::Totals;
+use flightrec_store::{BlockRef, Damage, FileReader};
+
+use super::names::Superseded;
+use super::session::Pick;
+use super::{FilesError, load, names, select};
+use crate::memory;
+use crate::window::Window;
+
+/// The rings of a session, of these pages.
+pub fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summary)>) -> Vec<LaneStream> {
+    let mut rings = Rings::new(meta.session);
+    for lane in Lane::RINGS {
+        meta.cpus.iter().for_each(|cpu| rings.expect(lane, *cpu));
+    }
+    for (page, summary) in pages {
+        rings.add_summed(page, summary);
+    }
+    rings.finish()
+}
+
+/// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's
+/// beginning was not recorded at all: each has pages that go back to it, or that continue the
+/// counters of before; or it has none, and its counters stood still.
+pub(super) fn is_idle(
+    lane: Lane,
+    from: u64,
+    pages: &[(Page, Summary)],
+    meta: &Meta,
+    before: Option<&Totals>,
+    after: &Totals,
+) -> bool {
+    let Some(before) = before else { return true };
+    // Where something was refused, the pages tell between which moments.
+    if has_refused(before, after) {
+        return false;
+    }
+    let counted = |totals: &Totals, cpu: u16| {
+        let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
+        of_cpu.events.get(lane as usize).copied()
+    };
+    meta.cpus.iter().all(|cpu| {
+        let of_ring = pages
+            .iter()
+            .map(|(page, _)| page)
+            .filter(|page| page.lane() == lane && page.header().cpu == *cpu);
+        let then = counted(before, *cpu);
+        match of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) {
+            Some(first) => {
+                part::begins(first) <= from || then.is_none_or(|then| then == first.header().events)
+            }
+            None => then == counted(after, *cpu),
+        }
+    })
+}
+
+/// Whether events that should have been recorded were refused between two readings of the counters.
+fn has_refused(before: &Totals, after: &Totals) -> bool {
+    after.cpus.iter().any(|now| {
+        let then = before
+            .cpus
+            .iter()
+            .find(|then| then.cpu == now.cpu)
+            .map_or([[0; REFUSALS]; RING_LANES], |then| then.refused);
+        let grown = now.refused.iter().zip(then);
+        grown.into_iter().any(|(now, then)| {
+            let mut more = *now;
+            more.iter_mut().zip(then).for_each(|(now, then)| *now = now.saturating_sub(then));
+            is_loss(&more)
+        })
+    })
+}
+
+pub(super) type Lost<'a> = Vec<(&'a FileReader, Damage)>;
+
+/// Reads the pages of the window.
+pub(super) fn read_pages<'a>(
+    opened: &[&'a FileReader],
+    window: Window,
+    pick: Pick<'_>,
+    superseded: &RefCell<Superseded>,
+    into: &mut Vec<(Page, Summary)>,
+) -> Result<Lost<'a>, FilesError> {
+    let mut jobs = select::needed(opened, window, pick.lanes());
+    jobs.retain(|job| pick.has(job));
+    let too_much = || FilesError::TooMuch(memory::pages_max());
+    let most = |held: usize| most_pages().saturating_sub(held);
+    let (early, within): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| is_early(job, window));
+    let mut lost = if early.iter().map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
+        > names::whole_max()
+    {
+        let mut superseded = superseded.borrow_mut();
+        let (pages, lost) = names::last_said(early, window.from, most(into.len()), &mut superseded)
+            .ok_or_else(too_much)?;
+        into.extend(pages);
+        lost
+    } else {
+        load::pages(&early, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?
+    };
+    lost.extend(
+        load::pages(&within, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?,
+    );
+    Ok(lost)
+}
+
+/// Whether a block is read for the sake of names alone.
+fn is_early(job: &load::Job<'_>, window: Window) -> bool {
+    job.block.header.lane == Some(Lane::Task) && job.block.header.last < window.from
+}
+
+/// Most pages that are held at once.
+pub(super) fn most_pages() -> usize {
+    usize::try_from(memory::pages_max() / memory::PAGE_WEIGHT).unwrap_or(usize::MAX)
+}
+
+/// Most blocks of all files that are open at once: their headers take a quarter of the memory.
+pub(super) fn most_blocks() -> usize {
+    usize::try_from(memory::limit() / 4).unwrap_or(usize::MAX) / size_of::<BlockRef>()
+}
+
+/// Bytes of memory that the pages of a window take, but for those that names need.
+pub(super) fn weight(opened: &[&FileReader], window: Window, pick: Pick<'_>) -> u64 {
+    let within = select::needed(opened, window, pick.lanes())
+        .into_iter()
+        .filter(|job| pick.has(job) && !is_early(job, window));
+    within.map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
+}
