@@ -284,10 +284,10 @@ impl Stage {
 
 /// From when on the events of scheduling of all CPUs are there, but for gaps: `lead` at the latest.
 fn scheduling_from(recording: &Recording, lead: u64) -> u64 {
+    let streams = recording.streams.iter().rev().filter(|of| of.lane() == Lane::Sched);
+    let streams: FxHashMap<u16, &LaneStream> = streams.map(|of| (of.cpu(), of)).collect();
     let begins = recording.meta.cpus.iter().map(|cpu| {
-        let mut streams = recording.streams.iter();
-        let stream = streams.find(|of| of.lane() == Lane::Sched && of.cpu() == *cpu);
-        match stream.and_then(|of| of.pages_from(lead).first()).map(Page::header) {
+        match streams.get(cpu).and_then(|of| of.pages_from(lead).first()).map(Page::header) {
             Some(header) if header.seq <= 1 => 0,
             Some(header) => header.base_mono,
             None => lead,
