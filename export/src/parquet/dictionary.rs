@@ -195,7 +195,9 @@ mod tests {
     #[test]
     fn numbers_keep_their_range() {
         let mut numbers = Numbers::new(4);
-        [5, -1, 5, 7].into_iter().for_each(|number| numbers.push(number));
+        for number in [5, -1, 5, 7] {
+            numbers.push(number);
+        }
         assert_eq!(numbers.range, Some((-1, 7)));
         assert_eq!(numbers.places.rows, [0, 1, 0, 2]);
         assert_eq!(numbers.places.value(1), (-1_i32).to_le_bytes());
