@@ -15,6 +15,7 @@ mod life;
 mod people;
 mod runs;
 mod schema;
+mod wait_row;
 mod waits;
 mod writer;
 
@@ -27,7 +28,7 @@ use rustc_hash::FxHashMap;
 use flightrec_analysis::State;
 use flightrec_format::abi::kinds::{IoComplete, Kind, Value as FieldValue};
 use flightrec_format::abi::record::Comm;
-use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::decode::{Body, Event};
 use flightrec_format::ring::Gap;
 use flightrec_reader::coverage::Report;
 use flightrec_reader::pipeline::EventContext;
@@ -40,7 +41,8 @@ use self::columns::Rows;
 use self::life::group;
 use self::people::{PEOPLE_MAX, People, Process, Thread};
 pub use self::schema::Table;
-use self::waits::{Wait, Waits};
+use self::wait_row::{letter_text, write_wait};
+use self::waits::Waits;
 use self::writer::Writer;
 use crate::devices::Devices;
 use crate::exporter::{ExportError, Exporter, Session, Value, Words};
@@ -287,53 +289,6 @@ impl Parquet {
 /// Appends what every event and every call has.
 fn head(wall: i64, cpu: u16, (tid, pid, comm): (u32, u32, &Comm), rows: &mut Rows) {
     rows.time(wall).int(i32::from(cpu)).int(tid as i32).int(pid as i32).comm(Some(comm));
-}
-
-fn write_wait(
-    wait: &Wait,
-    offset: i64,
-    people: &People,
-    words: Option<&mut (dyn Words + '_)>,
-    session: &str,
-    rows: &mut Rows,
-) {
-    let of = &wait.interval;
-    let (kind, state) = match of.state {
-        State::Runnable => ("cpu", None),
-        State::Held => ("held", None),
-        State::Stopped(_) => ("stopped", Some(of.state.letter())),
-        _ => ("blocked", Some(of.state.letter())),
-    };
-    let who = people.who(of.tid);
-    let waker = of.waker.and_then(|waker| Some((waker.thread()?, waker.context)));
-    rows.time((of.from as i64).saturating_add(offset))
-        .long(of.ns() as i64)
-        .int(i32::from(of.cpu))
-        .int(of.tid as i32)
-        .int(who.map(|(pid, _)| pid as i32))
-        .comm(who.as_ref().map(|(_, comm)| comm))
-        .fixed(kind)
-        .fixed(state.map(letter_text))
-        .bool(wait.io);
-    match (of.call, words) {
-        (Some(id), Some(words)) => {
-            let call = Call { nr: id.nr, abi: id.abi, nargs: 0, args: [0; 6], strings: Vec::new() };
-            rows.text(words.call(&call));
-        }
-        _ => {
-            rows.text(None);
-        }
-    }
-    rows.text(wait.function.as_deref()).int(waker.map(|(tid, _)| tid as i32));
-    let waker = waker.and_then(|(tid, _)| people.who(tid));
-    rows.comm(waker.as_ref().map(|(_, comm)| comm));
-    rows.fixed(of.waker.map(|waker| waker.context.name())).bool(wait.has_end).text(session);
-}
-
-/// A state's letter as a text.
-fn letter_text(letter: char) -> &'static str {
-    const LETTERS: &str = "?RSDITtPXZKW";
-    LETTERS.find(letter).and_then(|at| LETTERS.get(at..=at)).unwrap_or("?")
 }
 
 fn closed() -> ExportError {

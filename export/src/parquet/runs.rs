@@ -109,8 +109,8 @@ mod tests {
             width in 1..=32_u32,
         ) {
             let mask = u32::MAX >> (32 - width);
-            let values: Vec<u32> =
-                runs.iter().flat_map(|(value, n)| vec![value & mask; n % 11 + n / 30 * n]).collect();
+            let lengths = runs.iter().map(|(value, n)| (value & mask, n % 11 + n / 30 * n));
+            let values: Vec<u32> = lengths.flat_map(|(value, n)| vec![value; n]).collect();
             let mut out = Vec::new();
             write(&values, width, &mut out);
             prop_assert_eq!(read(&out, width, values.len()), values);
