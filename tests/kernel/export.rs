@@ -529,13 +529,17 @@ fn a_directory_of_an_export() {
     let path = full.display().to_string();
     assert!(mounted(&["mount", "-t", "tmpfs", "-o", "size=64k", "nodev", &path]).success());
     let out = full.join("out").display().to_string();
-    let output = saved.recorder.flightctl(&["export", &file, "--format", "parquet", "-o", &out]);
-    let left = fs::read_dir(&full).expect("a directory").count();
+    let outputs = ["parquet", "trace.dat"].map(|format| {
+        let output = saved.recorder.flightctl(&["export", &file, "--format", format, "-o", &out]);
+        (format, output, fs::read_dir(&full).expect("a directory").count())
+    });
     assert!(mounted(&["umount", &path]).success());
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("No space left") && said.contains(".parquet"), "{said}");
-    assert_eq!(left, 0, "nothing is left");
+    for (format, output, left) in outputs {
+        assert_eq!(output.status.code(), Some(2), "{format}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("No space left") && said.contains(&path), "{format}: {said}");
+        assert_eq!(left, 0, "nothing is left of {format}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! An exporter makes one thing of all recordings of a window, so it is shared by what the pass asks
 //! for each of them. Its bytes go the way of lines; an error of it waits until it is asked for.
 
+mod members;
 #[cfg(test)]
 mod tests;
 mod words;

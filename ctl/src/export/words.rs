@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use serde_json::Value as Json;
-
 use flightrec_export::printable::printable;
 use flightrec_export::{self as export, Value};
 use flightrec_format::abi::record::NR_INVALID;
 use flightrec_format::decode::{Call, Event};
 use flightrec_format::meta::Meta;
 
+use super::members;
 use crate::fds::Naming;
 use crate::json::Renderer;
 use crate::names::errno;
@@ -104,20 +103,14 @@ impl export::Words for Words {
         each: &mut dyn FnMut(&str, Value<'_>),
     ) {
         self.text.clear();
-        self.json.object(event, known, &mut self.text);
-        let Ok(Json::Object(fields)) = serde_json::from_slice(&self.text) else { return };
-        for (name, value) in fields.iter().filter(|(name, _)| !COMMON.contains(&name.as_str())) {
-            match value {
-                Json::Null => {}
-                Json::String(text) => each(name, Value::Text(text)),
-                Json::Number(number) => match (number.as_i64(), number.as_u64()) {
-                    (Some(number), _) => each(name, Value::Signed(number)),
-                    (None, Some(number)) => each(name, Value::Unsigned(number)),
-                    (None, None) => each(name, Value::Text(&number.to_string())),
-                },
-                other => each(name, Value::Text(&other.to_string())),
+        self.json.fields(event, known, &mut self.text);
+        let mut give = |name: &str, value: Value<'_>| {
+            if !COMMON.contains(&name) {
+                each(name, value);
             }
-        }
+        };
+        // What this program writes reads.
+        let _ = members::read(&self.text, &mut give);
     }
 }
 

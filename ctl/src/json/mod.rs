@@ -118,6 +118,18 @@ impl Renderer {
         out.extend_from_slice(b"}\n");
     }
 
+    /// Appends an object of what the event's kind has, without what every event has but for
+    /// `event`.
+    pub(crate) fn fields(&mut self, event: &Event, cx: &EventContext<'_>, out: &mut Vec<u8>) {
+        if matches!(event.body, Body::Enter(_) | Body::Exit { .. }) {
+            // Their beginnings are kept with the rest.
+            return self.object(event, cx, out);
+        }
+        out.extend_from_slice(b"{\"event\":\"");
+        self.particular(event, cx, out);
+        out.extend_from_slice(b"}\n");
+    }
+
     /// Appends the lines that belong behind the last event.
     pub fn rest(&mut self, out: &mut Vec<u8>) {
         for aside in self.asides.drain(..) {

@@ -380,7 +380,7 @@ fn recordings_of_one_boot_follow_one_another() {
 }
 
 /// Spoils the block of pages in the middle of a file; how many events it held, and when.
-fn spoil(path: &Path) -> (u64, u64, u64) {
+pub(crate) fn spoil(path: &Path) -> (u64, u64, u64) {
     let reader = FileReader::open(path).unwrap();
     let blocks: Vec<_> =
         reader.of(Kind::Pages).filter(|block| block.header.events > 100).copied().collect();

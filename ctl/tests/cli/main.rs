@@ -6,6 +6,8 @@ mod common;
 mod disk;
 mod dump;
 mod everyday;
+#[cfg(feature = "export")]
+mod export;
 mod files;
 mod forged;
 mod gaps;

@@ -1,74 +1,29 @@
 //! Rows of a table that wait to be written, by column.
 
-use parquet::data_type::ByteArray;
-use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+
+use flightrec_format::abi::record::Comm;
+use flightrec_reader::threads::trim;
+
+use super::dictionary::{Numbers, Texts};
+use crate::printable::printable;
 
 /// Values of a column; of one that may lack values, with what is there.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) values: Values,
     /// 1: the row has a value, 0: it has none. `None`: every row has one.
-    pub(super) levels: Option<Vec<i16>>,
+    pub(super) levels: Option<Vec<u8>>,
 }
 
 /// Values of one type.
 #[derive(Debug)]
 pub(super) enum Values {
-    Int(Vec<i32>),
-    Long(Vec<i64>),
-    Bool(Vec<bool>),
-    Text(Texts),
-}
-
-/// Texts, each kept once.
-#[derive(Debug, Default)]
-pub(super) struct Texts {
-    /// By row: which one.
-    rows: Vec<u32>,
-    places: FxHashMap<Box<str>, u32>,
-    /// The last row's, if it is short: mostly the next one's is the same.
-    last: Option<(String, u32)>,
-}
-
-/// Longer texts seldom stand in two rows that follow one another.
-const SHORT: usize = 32;
-
-impl Texts {
-    fn push(&mut self, text: &str) -> usize {
-        if let Some((last, place)) = &self.last
-            && last == text
-        {
-            self.rows.push(*place);
-            return 0;
-        }
-        let (place, bytes) = if let Some(place) = self.places.get(text) {
-            (*place, 0)
-        } else {
-            let place = self.places.len() as u32;
-            self.places.insert(text.into(), place);
-            (place, text.len())
-        };
-        self.rows.push(place);
-        if text.len() <= SHORT {
-            let (last, at) = self.last.get_or_insert_default();
-            last.clear();
-            last.push_str(text);
-            *at = place;
-        }
-        bytes
-    }
-
-    /// The text of each row.
-    pub(super) fn into_values(self) -> Vec<ByteArray> {
-        let mut texts: Vec<(u32, Box<str>)> =
-            self.places.into_iter().map(|(text, place)| (place, text)).collect();
-        texts.sort_unstable_by_key(|(place, _)| *place);
-        let texts: Vec<ByteArray> = texts
-            .into_iter()
-            .map(|(_, text)| ByteArray::from(text.into_boxed_bytes().into_vec()))
-            .collect();
-        self.rows.iter().filter_map(|place| texts.get(*place as usize).cloned()).collect()
-    }
+    /// Such as grow from row to row: written as differences.
+    Times(Vec<i64>),
+    Bools(Vec<bool>),
+    Numbers(Numbers),
+    Texts(Texts),
 }
 
 /// A type, and whether every row has a value.
@@ -76,6 +31,7 @@ impl Texts {
 pub(super) enum Kind {
     Int,
     Long,
+    Time,
     Bool,
     Text,
 }
@@ -96,10 +52,11 @@ impl Rows {
     pub(super) fn new(columns: &[(Kind, bool)]) -> Self {
         let column = |(kind, optional): &(Kind, bool)| Column {
             values: match kind {
-                Kind::Int => Values::Int(Vec::new()),
-                Kind::Long => Values::Long(Vec::new()),
-                Kind::Bool => Values::Bool(Vec::new()),
-                Kind::Text => Values::Text(Texts::default()),
+                Kind::Int => Values::Numbers(Numbers::new(size_of::<i32>())),
+                Kind::Long => Values::Numbers(Numbers::new(size_of::<i64>())),
+                Kind::Time => Values::Times(Vec::new()),
+                Kind::Bool => Values::Bools(Vec::new()),
+                Kind::Text => Values::Texts(Texts::default()),
             },
             levels: optional.then(Vec::new),
         };
@@ -107,6 +64,7 @@ impl Rows {
     }
 
     /// Goes to the next column; `present`: it gets a value.
+    #[inline]
     fn next(&mut self, present: bool) -> Option<&mut Values> {
         let at = self.at;
         self.at += 1;
@@ -117,30 +75,31 @@ impl Rows {
         let column = self.columns.get_mut(at)?;
         debug_assert!(present || column.levels.is_some(), "column {at} lacks no value");
         if let Some(levels) = &mut column.levels {
-            levels.push(i16::from(present));
+            levels.push(u8::from(present));
         }
         present.then_some(&mut column.values)
     }
 
+    #[inline]
     pub(super) fn int(&mut self, value: impl Into<Option<i32>>) -> &mut Self {
-        let value = value.into();
-        if let (Some(Values::Int(values)), Some(value)) = (self.next(value.is_some()), value) {
-            values.push(value);
-        }
-        self
+        self.long(value.into().map(i64::from))
     }
 
+    #[inline]
     pub(super) fn long(&mut self, value: impl Into<Option<i64>>) -> &mut Self {
         let value = value.into();
-        if let (Some(Values::Long(values)), Some(value)) = (self.next(value.is_some()), value) {
-            values.push(value);
+        match (self.next(value.is_some()), value) {
+            (Some(Values::Numbers(numbers)), Some(value)) => numbers.push(value),
+            (Some(Values::Times(times)), Some(value)) => times.push(value),
+            _ => {}
         }
         self
     }
 
+    #[inline]
     pub(super) fn bool(&mut self, value: impl Into<Option<bool>>) -> &mut Self {
         let value = value.into();
-        if let (Some(Values::Bool(values)), Some(value)) = (self.next(value.is_some()), value) {
+        if let (Some(Values::Bools(values)), Some(value)) = (self.next(value.is_some()), value) {
             values.push(value);
         }
         self
@@ -149,11 +108,48 @@ impl Rows {
     pub(super) fn text<'a>(&mut self, value: impl Into<Option<&'a str>>) -> &mut Self {
         let value = value.into();
         let mut more = 0;
-        if let (Some(Values::Text(texts)), Some(value)) = (self.next(value.is_some()), value) {
+        if let (Some(Values::Texts(texts)), Some(value)) = (self.next(value.is_some()), value) {
             more = texts.push(value);
         }
         self.bytes += more;
         self
+    }
+
+    /// A text that is always the same for `key`, in this column and group of rows: it is made
+    /// only where that is new.
+    #[inline]
+    pub(super) fn keyed<'t>(
+        &mut self,
+        key: u128,
+        text: impl FnOnce() -> Cow<'t, str>,
+    ) -> &mut Self {
+        let mut more = 0;
+        if let Some(Values::Texts(texts)) = self.next(true) {
+            more = texts.push_keyed(key, text);
+        }
+        self.bytes += more;
+        self
+    }
+
+    /// One of few texts that the program has; a column of such ones has no others.
+    #[inline]
+    pub(super) fn fixed(&mut self, text: impl Into<Option<&'static str>>) -> &mut Self {
+        match text.into() {
+            // Two texts at one place differ by their lengths.
+            Some(text) => self
+                .keyed((text.as_ptr().addr() as u128) << 64 | text.len() as u128, || text.into()),
+            None => self.text(None),
+        }
+    }
+
+    /// A thread's name; nothing where it is empty and the column may lack values.
+    #[inline]
+    pub(super) fn comm(&mut self, comm: Option<&Comm>) -> &mut Self {
+        let may_lack = self.columns.get(self.at).is_some_and(|column| column.levels.is_some());
+        match comm.filter(|comm| !may_lack || comm[0] != 0) {
+            Some(comm) => self.keyed(u128::from_ne_bytes(*comm), || printable(trim(comm))),
+            None => self.text(None),
+        }
     }
 
     /// A moment, UNIX time in ns: `ts` in microseconds and `ts_ns`.

@@ -4,13 +4,18 @@
 //! its own: calls with their results, waits, requests to disks, threads, processes. `coverage` has
 //! what is complete and each gap. Times are UNIX time by the recording's clock.
 
+mod arguments;
 mod block;
 mod calls;
+mod chunk;
 mod columns;
 mod coverage;
+mod dictionary;
 mod life;
 mod people;
+mod runs;
 mod schema;
+mod wait_row;
 mod waits;
 mod writer;
 
@@ -23,20 +28,21 @@ use rustc_hash::FxHashMap;
 use flightrec_analysis::State;
 use flightrec_format::abi::kinds::{IoComplete, Kind, Value as FieldValue};
 use flightrec_format::abi::record::Comm;
-use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::decode::{Body, Event};
 use flightrec_format::ring::Gap;
 use flightrec_reader::coverage::Report;
 use flightrec_reader::pipeline::EventContext;
-use flightrec_reader::threads::trim;
 use flightrec_reader::wall::WallClock;
 use flightrec_reader::window::Window;
 
-use self::calls::{Arguments, Open};
+use self::arguments::Rendered;
+use self::calls::{CallNames, Open};
 use self::columns::Rows;
 use self::life::group;
-use self::people::{PEOPLE_MAX, People, Process, Thread, some};
+use self::people::{PEOPLE_MAX, People, Process, Thread};
 pub use self::schema::Table;
-use self::waits::{Wait, Waits};
+use self::wait_row::{letter_text, write_wait};
+use self::waits::Waits;
 use self::writer::Writer;
 use crate::devices::Devices;
 use crate::exporter::{ExportError, Exporter, Session, Value, Words};
@@ -60,8 +66,8 @@ pub struct Parquet {
     waits: Waits,
     /// By thread: the call that it is in.
     open: FxHashMap<u32, Open>,
-    /// Calls that are over, whose memory is used again.
-    spare: Vec<Open>,
+    names: CallNames,
+    arguments: Rendered,
     frames: Frames,
     devices: Devices,
     cgroups: BTreeMap<u64, String>,
@@ -69,8 +75,9 @@ pub struct Parquet {
     /// What the wall clock is ahead of `CLOCK_MONOTONIC`, at the last event.
     offset: i64,
     /// Texts in the making.
-    call: Arguments,
     text: String,
+    /// Events since it was looked whether rows are to be written.
+    looked: u32,
     /// Rows of threads were written before their end, to make room.
     is_crowded: bool,
 }
@@ -78,17 +85,36 @@ pub struct Parquet {
 /// What of an event's row is not the same for all kinds.
 #[derive(Debug, Default)]
 struct Details<'a> {
-    name: Option<&'a str>,
+    name: Name<'a>,
     took: Option<i64>,
     ret: Option<i64>,
     other: Option<(u32, Comm)>,
     other_cpu: Option<u16>,
     prio: Option<u8>,
     other_prio: Option<u8>,
-    state: Option<&'a str>,
+    state: Option<&'static str>,
     stack: Option<&'a str>,
     fields: Option<&'a str>,
 }
+
+/// What an event is named by.
+#[derive(Debug, Clone, Copy, Default)]
+enum Name<'a> {
+    #[default]
+    None,
+    Text(&'a str),
+    /// A system call, by its key.
+    Call(u32),
+}
+
+impl<'a> From<Option<&'a str>> for Name<'a> {
+    fn from(text: Option<&'a str>) -> Self {
+        text.map_or(Self::None, Self::Text)
+    }
+}
+
+/// Events after which it is looked whether rows are to be written.
+const LOOK_EVERY: u32 = 64;
 
 impl Parquet {
     /// Tables in a directory, which must be there, without them, when the first recording begins.
@@ -101,14 +127,15 @@ impl Parquet {
             people: People::default(),
             waits: Waits::new(0),
             open: FxHashMap::default(),
-            spare: Vec::new(),
+            names: CallNames::default(),
+            arguments: Rendered::default(),
             frames: Frames::default(),
             devices: Devices::default(),
             cgroups: BTreeMap::new(),
             cpus: Vec::new(),
             offset: 0,
-            call: Arguments::default(),
             text: String::new(),
+            looked: 0,
             is_crowded: false,
         }
     }
@@ -129,7 +156,7 @@ impl Parquet {
         let Self { writer, id, .. } = self;
         let writer = writer.as_mut().ok_or_else(closed)?;
         for (tid, of) in open {
-            of.write(tid, None, id, writer.rows(Table::Calls));
+            of.write(tid, None, id, &self.names, writer.rows(Table::Calls));
         }
         self.write_people()
     }
@@ -167,22 +194,21 @@ impl Parquet {
         known: &EventContext<'_>,
         of: &Details<'_>,
     ) -> Result<(), ExportError> {
-        let Self { writer, id, .. } = self;
+        let Self { writer, id, names, .. } = self;
         let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Events);
         head(known.wall_ns, event.cpu, (event.tid, known.pid, &known.comm), rows);
-        rows.text(kind::name(&event.body)).text(of.name).long(of.took).long(of.ret);
-        match &of.other {
-            Some((tid, comm)) => {
-                rows.int(*tid as i32).text(some(&printable(trim(comm))));
-            }
-            None => {
-                rows.int(None).text(None);
-            }
+        rows.fixed(kind::name(&event.body));
+        match of.name {
+            Name::None => drop(rows.text(None)),
+            Name::Text(text) => drop(rows.text(text)),
+            Name::Call(key) => names.write(key, rows),
         }
+        rows.long(of.took).long(of.ret);
+        rows.int(of.other.map(|(tid, _)| tid as i32)).comm(of.other.as_ref().map(|(_, comm)| comm));
         rows.int(of.other_cpu.map(i32::from))
             .int(of.prio.map(i32::from))
             .int(of.other_prio.map(i32::from))
-            .text(of.state)
+            .fixed(of.state)
             .text(of.stack)
             .text(of.fields)
             .text(&**id);
@@ -247,7 +273,7 @@ impl Parquet {
             _ => None,
         };
         let details = Details {
-            name: title.as_ref().map(|(_, title)| title.as_str()),
+            name: title.as_ref().map(|(_, title)| title.as_str()).into(),
             took,
             ret,
             other,
@@ -262,59 +288,7 @@ impl Parquet {
 
 /// Appends what every event and every call has.
 fn head(wall: i64, cpu: u16, (tid, pid, comm): (u32, u32, &Comm), rows: &mut Rows) {
-    rows.time(wall)
-        .int(i32::from(cpu))
-        .int(tid as i32)
-        .int(pid as i32)
-        .text(&*printable(trim(comm)));
-}
-
-fn write_wait(
-    wait: &Wait,
-    offset: i64,
-    people: &People,
-    words: Option<&mut (dyn Words + '_)>,
-    session: &str,
-    rows: &mut Rows,
-) {
-    let of = &wait.interval;
-    let (kind, state) = match of.state {
-        State::Runnable => ("cpu", None),
-        State::Held => ("held", None),
-        State::Stopped(_) => ("stopped", Some(of.state.letter())),
-        _ => ("blocked", Some(of.state.letter())),
-    };
-    let who = people.who(of.tid);
-    let waker = of.waker.and_then(|waker| Some((waker.thread()?, waker.context)));
-    let mut letter = [0; 4];
-    rows.time((of.from as i64).saturating_add(offset))
-        .long(of.ns() as i64)
-        .int(i32::from(of.cpu))
-        .int(of.tid as i32)
-        .int(who.map(|(pid, _)| pid as i32))
-        .text(
-            who.as_ref()
-                .and_then(|(_, comm)| some(&printable(trim(comm))).map(str::to_owned))
-                .as_deref(),
-        )
-        .text(kind)
-        .text(state.map(|state| &*state.encode_utf8(&mut letter)))
-        .bool(wait.io);
-    match (of.call, words) {
-        (Some(id), Some(words)) => {
-            let call = Call { nr: id.nr, abi: id.abi, nargs: 0, args: [0; 6], strings: Vec::new() };
-            rows.text(words.call(&call));
-        }
-        _ => {
-            rows.text(None);
-        }
-    }
-    rows.text(wait.function.as_deref()).int(waker.map(|(tid, _)| tid as i32));
-    match waker.and_then(|(tid, _)| people.who(tid)) {
-        Some((_, comm)) => rows.text(some(&printable(trim(&comm)))),
-        None => rows.text(None),
-    };
-    rows.text(of.waker.map(|waker| waker.context.name())).bool(wait.has_end).text(session);
+    rows.time(wall).int(i32::from(cpu)).int(tid as i32).int(pid as i32).comm(Some(comm));
 }
 
 fn closed() -> ExportError {
@@ -347,6 +321,8 @@ impl Exporter for Parquet {
                 self.end_session(None)?;
             }
             self.session = Some(meta.session);
+            self.names.forget();
+            self.arguments.forget();
             self.id = format!("{:016x}", meta.session);
             self.waits = Waits::new(from);
             let started = session.wall.wall(session.recording.meta.started);
@@ -406,23 +382,20 @@ impl Exporter for Parquet {
         let mut function = None;
         match &event.body {
             Body::Enter(call) => {
-                self.enter(event, call, known, words)?;
-                let name = words.call(call);
-                self.row(event, known, &Details { name: Some(name), ..details })?;
+                let name = Name::Call(self.enter(event, call, known, words)?);
+                self.row(event, known, &Details { name, ..details })?;
             }
             Body::Exit { call, ret, .. } => {
-                self.exit((event, call, *ret), known, words)?;
-                let name = Some(words.call(call));
+                let name = Name::Call(self.exit((event, call, *ret), known, words)?);
                 self.row(event, known, &Details { name, ret: Some(*ret), ..details })?;
             }
             Body::Switch { prev_prio, prev_state, preempted, next, next_prio, .. } => {
                 let letter = State::after(*prev_state, *preempted, *next == 0).letter();
-                let mut utf8 = [0; 4];
                 let details = Details {
                     other: Some((*next, known.next_comm)),
                     prio: Some(*prev_prio),
                     other_prio: Some(*next_prio),
-                    state: Some(letter.encode_utf8(&mut utf8)),
+                    state: Some(letter_text(letter)),
                     ..details
                 };
                 self.row(event, known, &details)?;
@@ -451,7 +424,7 @@ impl Exporter for Parquet {
                 function = frames.as_deref().and_then(Frames::blocked).map(str::to_owned);
                 let text = frames.as_deref().map(folded);
                 let details = Details {
-                    name: function.as_deref(),
+                    name: function.as_deref().into(),
                     took: stack.slept.map(|ns| ns as i64),
                     stack: text.as_deref(),
                     ..details
@@ -461,7 +434,8 @@ impl Exporter for Parquet {
             Body::Sample(sample) => {
                 let frames = self.frames.of_sample(sample);
                 let text = frames.as_deref().map(folded);
-                let name = frames.as_deref().and_then(<[_]>::first).map(|of| of.function.as_str());
+                let name =
+                    frames.as_deref().and_then(<[_]>::first).map(|of| of.function.as_str()).into();
                 let state = Some(if sample.user_mode { "user" } else { "kernel" });
                 let details = Details { name, stack: text.as_deref(), state, ..details };
                 self.row(event, known, &details)?;
@@ -478,8 +452,15 @@ impl Exporter for Parquet {
             }
         }
         self.waits.take(event, function.as_deref());
-        self.write_waits(Some(words))?;
-        self.writer()?.flush()
+        if self.waits.has_any() {
+            self.write_waits(Some(words))?;
+        }
+        self.looked += 1;
+        if self.looked >= LOOK_EVERY {
+            self.looked = 0;
+            self.writer()?.flush()?;
+        }
+        Ok(())
     }
 
     fn end(&mut self, _out: &mut Vec<u8>) -> Result<(), ExportError> {

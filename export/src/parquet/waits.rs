@@ -120,6 +120,11 @@ impl Waits {
         self.threads.take(event, &mut self.found);
     }
 
+    /// Whether any is over.
+    pub(super) fn has_any(&self) -> bool {
+        !self.found.waits.is_empty()
+    }
+
     /// Those that are over.
     pub(super) fn drain(&mut self) -> std::vec::Drain<'_, Wait> {
         self.found.waits.drain(..)

@@ -9,13 +9,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use parquet::basic::{Compression, ConvertedType, Encoding, Repetition, Type, ZstdLevel};
-use parquet::data_type::{BoolType, ByteArrayType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnPath, TypePtr};
 
+use super::chunk::Chunks;
 use super::columns::{Kind, Rows, Values};
 use super::schema::Table;
 use crate::exporter::ExportError;
@@ -26,8 +27,6 @@ const GROUP_ROWS: usize = 1 << 16;
 const GROUP_BYTES: usize = 4 << 20;
 /// Bytes of a page, within a group's column.
 const PAGE_BYTES: usize = 1 << 20;
-/// Bytes of a column's dictionary; where there are more, its values stand as they are.
-const DICTIONARY_BYTES: usize = 1 << 20;
 /// The library's own default.
 const ZSTD_LEVEL: i32 = 3;
 
@@ -57,10 +56,11 @@ impl Writer {
             let schema = parse_message_type(table.message())
                 .map(TypePtr::new)
                 .map_err(|e| failed(&path, e))?;
-            let columns: Vec<(Kind, bool)> = schema.get_fields().iter().map(column).collect();
+            let columns: Vec<(Kind, bool)> =
+                schema.get_fields().iter().map(|field| column(table, field)).collect();
             let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&path);
             let file = BufWriter::with_capacity(1 << 18, file.map_err(|e| unwritable(&path, e))?);
-            let properties = properties(table, &schema);
+            let properties = properties(table);
             let sink = SerializedFileWriter::new(file, schema, Arc::new(properties))
                 .map_err(|e| failed(&path, e))?;
             let rows = Rows::new(&columns);
@@ -123,11 +123,12 @@ impl Writer {
     }
 }
 
-/// The type of a column.
-fn column(field: &TypePtr) -> (Kind, bool) {
+/// The type of a column, and whether it may lack values.
+fn column(table: Table, field: &TypePtr) -> (Kind, bool) {
     let info = field.get_basic_info();
     let kind = match field.get_physical_type() {
         Type::INT32 => Kind::Int,
+        Type::INT64 if table.deltas().contains(&field.name()) => Kind::Time,
         Type::INT64 => Kind::Long,
         Type::BOOLEAN => Kind::Bool,
         _ => Kind::Text,
@@ -136,7 +137,7 @@ fn column(field: &TypePtr) -> (Kind, bool) {
     (kind, info.repetition() == Repetition::OPTIONAL)
 }
 
-fn properties(table: Table, schema: &TypePtr) -> WriterProperties {
+fn properties(table: Table) -> WriterProperties {
     let level = ZstdLevel::try_new(ZSTD_LEVEL).unwrap_or_default();
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("flightrec ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -144,12 +145,8 @@ fn properties(table: Table, schema: &TypePtr) -> WriterProperties {
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_data_page_size_limit(PAGE_BYTES)
         .set_data_page_row_count_limit(GROUP_ROWS)
-        .set_dictionary_page_size_limit(DICTIONARY_BYTES);
-    // Least and greatest texts help nobody to find rows.
-    for field in schema.get_fields().iter().filter(|field| column(field).0 == Kind::Text) {
-        let path = ColumnPath::from(field.name());
-        properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
-    }
+        // A column's page is all that it has in a group.
+        .set_offset_index_disabled(true);
     for name in table.deltas() {
         properties = properties
             .set_column_dictionary_enabled(ColumnPath::from(*name), false)
@@ -163,11 +160,17 @@ fn write(
     mut files: Vec<(PathBuf, Sink)>,
     batches: &Receiver<(usize, Rows)>,
 ) -> Result<(), ExportError> {
+    let mut chunks: Option<Chunks> = None;
     while let Ok((at, rows)) = batches.recv() {
         let Some((path, sink)) = files.get_mut(at) else { continue };
-        if rows.count != 0 {
-            group(sink, rows).map_err(|e| failed(path, e))?;
+        if rows.count == 0 {
+            continue;
         }
+        let chunks = match &mut chunks {
+            Some(chunks) => chunks,
+            none => none.insert(Chunks::new(ZSTD_LEVEL).map_err(|e| failed(path, e))?),
+        };
+        group(sink, rows, chunks).map_err(|e| failed(path, e))?;
     }
     for (path, sink) in files {
         sink.close().map_err(|e| failed(&path, e))?;
@@ -176,20 +179,29 @@ fn write(
 }
 
 /// Writes a group of rows.
-fn group(sink: &mut Sink, rows: Rows) -> Result<(), ParquetError> {
+fn group(sink: &mut Sink, rows: Rows, chunks: &mut Chunks) -> Result<(), ParquetError> {
+    let schema = sink.schema_descr().columns().to_vec();
     let mut group = sink.next_row_group()?;
-    for column in rows.columns {
-        let Some(mut writer) = group.next_column()? else { break };
+    for (column, descriptor) in rows.columns.into_iter().zip(&schema) {
         let levels = column.levels.as_deref();
-        match column.values {
-            Values::Int(of) => writer.typed::<Int32Type>().write_batch(&of, levels, None)?,
-            Values::Long(of) => writer.typed::<Int64Type>().write_batch(&of, levels, None)?,
-            Values::Bool(of) => writer.typed::<BoolType>().write_batch(&of, levels, None)?,
-            Values::Text(of) => {
-                writer.typed::<ByteArrayType>().write_batch(&of.into_values(), levels, None)?
+        let (places, range) = match &column.values {
+            Values::Times(of) => {
+                let Some(mut writer) = group.next_column()? else { break };
+                writer.typed::<Int64Type>().write_batch(of, None, None)?;
+                writer.close()?;
+                continue;
             }
+            Values::Bools(of) => {
+                let Some(mut writer) = group.next_column()? else { break };
+                writer.typed::<BoolType>().write_batch(of, None, None)?;
+                writer.close()?;
+                continue;
+            }
+            Values::Numbers(of) => (&of.places, of.range),
+            Values::Texts(of) => (&of.places, None),
         };
-        writer.close()?;
+        let (bytes, close) = chunks.chunk(descriptor, places, levels, range)?;
+        group.append_column(&bytes, close)?;
     }
     group.close()?;
     Ok(())

@@ -1,0 +1,133 @@
+//! The members of a JSON object, one after the other, without a table of them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Value as Json;
+
+use flightrec_export::Value;
+
+/// Gives each member of an object that has a value: a list or an object as its JSON.
+///
+/// # Errors
+/// It is no object of JSON.
+pub(super) fn read(json: &[u8], each: &mut dyn FnMut(&str, Value<'_>)) -> serde_json::Result<()> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    deserializer.deserialize_map(Members { each })
+}
+
+struct Members<'a> {
+    each: &'a mut dyn FnMut(&str, Value<'_>),
+}
+
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some((name, member)) = map.next_entry::<Member<'de>, Member<'de>>()? {
+            let Member::Text(name) = name else { continue };
+            match member {
+                Member::Null => {}
+                Member::Signed(value) => (self.each)(&name, Value::Signed(value)),
+                Member::Unsigned(value) => (self.each)(&name, Value::Unsigned(value)),
+                Member::Text(text) => (self.each)(&name, Value::Text(&text)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A name or a value.
+enum Member<'de> {
+    Null,
+    Signed(i64),
+    Unsigned(u64),
+    Text(Cow<'de, str>),
+}
+
+impl<'de> Deserialize<'de> for Member<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Any)
+    }
+}
+
+struct Any;
+
+impl<'de> Visitor<'de> for Any {
+    type Value = Member<'de>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(Member::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Member::Text(if value { "true" } else { "false" }.into()))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(Member::Signed(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(i64::try_from(value).map_or(Member::Unsigned(value), Member::Signed))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(Member::Text(Json::from(value).to_string().into()))
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Member::Text(text.into()))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Member::Text(text.to_owned().into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        let list = Json::deserialize(SeqAccessDeserializer::new(list))?;
+        Ok(Member::Text(list.to_string().into()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let map = Json::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Member::Text(map.to_string().into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_come_one_by_one() {
+        let json = br#"{"a":1,"b":-2,"c":18446744073709551615,"d":null,"e":"x\ny","f":[1,"z"],
+                        "g":{"h":true},"i":false,"j":1.5}"#;
+        let mut all = Vec::new();
+        read(json, &mut |name, value| all.push(format!("{name} {value:?}"))).unwrap();
+        assert_eq!(
+            all,
+            [
+                "a Signed(1)",
+                "b Signed(-2)",
+                "c Unsigned(18446744073709551615)",
+                r#"e Text("x\ny")"#,
+                r#"f Text("[1,\"z\"]")"#,
+                r#"g Text("{\"h\":true}")"#,
+                r#"i Text("false")"#,
+                r#"j Text("1.5")"#,
+            ]
+        );
+        assert!(read(b"[]", &mut |_, _| ()).is_err());
+    }
+}

@@ -1,0 +1,106 @@
+//! `flightctl export` where something is wrong: a damaged file, a reader that leaves, a full disk.
+//! What is written is whole, and says what is missing; or it is not there.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::RowAccessor as _;
+
+use crate::common::{command, flightctl, stderr};
+use crate::disk::{files, recorded};
+use crate::files::spoil;
+
+const FORMATS: [&str; 2] = ["parquet", "trace.dat"];
+
+fn export(store: &Path, format: &str, out: &Path, more: &[&str]) -> Output {
+    let place = ["export", "--all", "--store", store.to_str().unwrap(), "--format", format, "-o"];
+    flightctl(&[&place[..], &[out.to_str().unwrap()], more].concat())
+}
+
+fn table(dir: &Path, name: &str) -> SerializedFileReader<File> {
+    let file = File::open(dir.join(name).with_extension("parquet")).unwrap();
+    SerializedFileReader::new(file).unwrap()
+}
+
+/// Names in a directory that are not in `before`.
+fn added(dir: &Path, before: &[String]) -> Vec<String> {
+    let names = fs::read_dir(dir).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    names.filter(|name| !before.contains(name)).collect()
+}
+
+#[test]
+fn a_damaged_file_is_exported_around_the_damage() {
+    let (_, dir) = recorded();
+    let (missing, ..) = spoil(&files(dir.path())[2]);
+    let outs = tempfile::tempdir().unwrap();
+    for format in FORMATS {
+        let out = outs.path().join(format);
+        let output = export(dir.path(), format, &out, &["--strict"]);
+        assert_eq!(output.status.code(), Some(3), "{format}: {}", stderr(&output));
+        assert!(stderr(&output).contains("damaged"), "{format}: {}", stderr(&output));
+    }
+    let tables = outs.path().join("parquet");
+    let events = table(&tables, "events");
+    let (mut last, mut calls, mut rows) = (0, 0, 0);
+    for row in events.get_row_iter(None).unwrap() {
+        let row = row.unwrap();
+        assert!(row.get_long(1).unwrap() >= last, "in order: {row}");
+        last = row.get_long(1).unwrap();
+        rows += 1;
+        if row.get_string(6).unwrap() == "sys_enter" {
+            assert_eq!(row.get_string(7).unwrap(), "write", "{row}");
+            calls += 1;
+        }
+    }
+    assert_eq!(calls, 15_000 - missing);
+    assert_eq!(events.metadata().file_metadata().num_rows(), rows);
+    let coverage = table(&tables, "coverage");
+    let rows = coverage.get_row_iter(None).unwrap().map(Result::unwrap);
+    let gaps = rows.filter(|row| row.get_string(3).unwrap() == "gap");
+    assert_eq!(gaps.map(|row| row.get_long(9).unwrap() as u64).sum::<u64>(), missing);
+    let trace = fs::read(outs.path().join("trace.dat")).unwrap();
+    assert!(trace.starts_with(b"\x17\x08\x44tracing6\0") && trace.len().is_multiple_of(4096));
+}
+
+#[test]
+fn what_is_no_recording_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("broken.flight");
+    fs::write(&file, b"nothing of the kind").unwrap();
+    for format in FORMATS {
+        let out = dir.path().join("out");
+        let (file, out) = (file.to_str().unwrap(), out.to_str().unwrap());
+        let output = flightctl(&["export", file, "--all", "--format", format, "-o", out]);
+        assert!(!output.status.success(), "{format}: {output:?}");
+        assert!(stderr(&output).contains("broken.flight"), "{format}: {}", stderr(&output));
+        assert_eq!(added(dir.path(), &["broken.flight".into()]), [""; 0], "{format}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_and_a_full_disk() {
+    let (_, dir) = recorded();
+    let before = added(dir.path(), &[]);
+    let store = dir.path().to_str().unwrap();
+    let mut child =
+        command(&["export", "--all", "--store", store, "--format", "trace.dat", "-o", "-"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("Broken pipe"), "{}", stderr(&output));
+    let output = export(dir.path(), "trace.dat", Path::new("/dev/full"), &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("/dev/full: No space left"), "{}", stderr(&output));
+    // Tables are files in a directory: no pipe takes them.
+    let output = export(dir.path(), "parquet", Path::new("-"), &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("name a directory"), "{}", stderr(&output));
+    assert_eq!(added(dir.path(), &before), [""; 0]);
+}
