@@ -4,6 +4,8 @@
 set -u
 here=$(dirname "$(readlink -f "$0")")
 judges=$here/../../../target/judges
-venv=parquet
-[ "${1-}" != spark ] || venv=spark
+case "${1-}" in
+duckdb | polars) venv=parquet ;;
+*) venv=${1-} ;;
+esac
 exec timeout 300 "$judges/$venv/bin/python" "$here/query.py" "$@"
