@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use crate::support::start;
 
 /// A recording of work of every kind, saved.
-struct Saved {
-    recorder: Recorder,
+pub(crate) struct Saved {
+    pub(crate) recorder: Recorder,
     dir: TempDir,
 }
 
@@ -29,7 +29,7 @@ while [ $(date +%s) -lt $end ]; do
 done";
 
 impl Saved {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::beside(|| {})
     }
 
@@ -39,7 +39,7 @@ impl Saved {
     }
 
     /// One that has not all: more calls than 1 % of a CPU pays for.
-    fn with_gaps() -> Self {
+    pub(crate) fn with_gaps() -> Self {
         let limit = "[budget]\ntotal = \"off\"\nper_cpu = \"1%\"\nburst = \"1s\"\n";
         Self::with(limit, || {
             let cpu = online_cpus().last().expect("a CPU").to_string();
@@ -70,12 +70,12 @@ impl Saved {
         saved
     }
 
-    fn file(&self) -> String {
+    pub(crate) fn file(&self) -> String {
         self.dir.path().join("saved.flight").display().to_string()
     }
 
     /// Exports it, with these arguments.
-    fn export(&self, format: &str, args: &[&str]) -> PathBuf {
+    pub(crate) fn export(&self, format: &str, args: &[&str]) -> PathBuf {
         let out = self.dir.path().join(format!("out.{format}"));
         let name = out.display().to_string();
         let file = self.file();
@@ -92,14 +92,14 @@ impl Saved {
     }
 
     /// All that is told of it.
-    fn lines(&self) -> Vec<Value> {
+    pub(crate) fn lines(&self) -> Vec<Value> {
         let output = self.recorder.flightctl(&["dump", &self.file(), "--format", "jsonl"]);
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
     /// Its events, but what is none: coverage, gaps, steps of the clock.
-    fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         self.lines()
             .into_iter()
             .filter(|event: &Value| {
@@ -111,9 +111,9 @@ impl Saved {
 }
 
 /// Events by thread and kind.
-type Counts = BTreeMap<(u64, String), u64>;
+pub(crate) type Counts = BTreeMap<(u64, String), u64>;
 
-fn counts(events: &[Value]) -> Counts {
+pub(crate) fn counts(events: &[Value]) -> Counts {
     let mut counts = Counts::new();
     for event in events {
         let kind = event["event"].as_str().expect("a kind").to_owned();
@@ -251,8 +251,8 @@ fn perfettos_traces_are_small() {
     assert!(bytes <= 25 * (n / 2), "{bytes} bytes for {} calls", n / 2);
 }
 
-/// What DuckDB or polars answers about the tables of an export.
-fn tables(engine: &str, dir: &Path, queries: &[&str]) -> Vec<Vec<Value>> {
+/// What an engine answers about the tables of an export.
+pub(crate) fn tables(engine: &str, dir: &Path, queries: &[&str]) -> Vec<Vec<Value>> {
     let judge = Path::new(env!("CARGO_MANIFEST_DIR")).join("judges/parquet/run.sh");
     let mut judge = Command::new(judge);
     judge.arg(engine).arg(dir).args(queries).stdin(Stdio::null());
@@ -348,7 +348,7 @@ fn questions_in_sql() {
 
 /// What the gaps of a recording lack on each CPU, and how many there are; of a CPU with a gap of
 /// unknown size nothing is said.
-fn missing(lines: &[Value]) -> BTreeMap<u64, u64> {
+pub(crate) fn missing(lines: &[Value]) -> BTreeMap<u64, u64> {
     let mut sums: BTreeMap<u64, Option<u64>> = BTreeMap::new();
     for gap in lines.iter().filter(|line| line["event"] == "gap") {
         let refused = gap["refused"].as_object().expect("counts").iter();
@@ -362,7 +362,7 @@ fn missing(lines: &[Value]) -> BTreeMap<u64, u64> {
 }
 
 /// Names of events in the formats that have the kernel's, and the kinds that they are.
-fn kind(name: &str) -> &str {
+pub(crate) fn kind(name: &str) -> &str {
     match name {
         "sched_switch" => "switch",
         "sched_waking" => "waking",
@@ -429,6 +429,9 @@ fn check_trace_dat(saved: &Saved, least: u64) {
     shown("sys_enter_openat:     dfd=AT_FDCWD, filename=/usr/share/doc");
     shown(" ENOENT\n");
     shown("text=end of \\33[2J work");
+    // Threads have the names that they had last.
+    shown(" dd-");
+    shown(" ls-");
 }
 
 #[test]

@@ -205,6 +205,12 @@ fn it_ends_with_its_terminal() {
     assert!(process.exists());
     drop(terminal);
     assert!(wait_until(Duration::from_secs(10), || !process.exists()), "top goes on");
+    // By itself, not by a panic about a message that nobody can read.
+    let end =
+        ["dump", "--last", "20s", "--pid", pid.trim(), "--event", "exit", "--format", "jsonl"];
+    let ends = recorder.flightctl(&end).stdout;
+    let ends = String::from_utf8_lossy(&ends);
+    assert!(ends.contains("\"event\":\"exit\"") && !ends.contains("SIGABRT"), "{ends}");
 }
 
 #[test]

@@ -22,16 +22,28 @@ const MEMORY: [&str; 3] = [
 ];
 
 /// Those that need Perfetto's own reader.
-const PERFETTO: [&str; 2] = [
+const PERFETTO: [&str; 3] = [
     "export::perfetto_has_the_same_events",
+    "export_times::perfetto_has_the_same_times",
     "critical_path::whom_perfetto_says_a_thread_waited_for",
 ];
 
-/// Those that need other readers of Parquet.
-const PARQUET: [&str; 2] = ["export::parquet_has_the_same_events", "export::questions_in_sql"];
+/// Those that need other readers of Parquet: DuckDB and polars.
+const PARQUET: [&str; 3] = [
+    "export::parquet_has_the_same_events",
+    "export::questions_in_sql",
+    "export_engines::polars_gives_the_same_answers",
+];
+/// Those that need DuckDB and another one: where it is installed, its name, its test.
+const ENGINES: [(&str, &str, &str); 3] = [
+    ("clickhouse", "ClickHouse", "export_engines::clickhouse_gives_the_same_answers"),
+    ("datafusion", "DataFusion", "export_engines::datafusion_gives_the_same_answers"),
+    ("spark", "Spark", "export_engines::spark_gives_the_same_answers"),
+];
 
 /// Those that need trace-cmd, and those that need readers of CTF.
 const TRACE_CMD: [&str; 1] = ["export::trace_dat_has_the_same_events"];
+const KERNELSHARK: &str = "export_kernelshark::kernelshark_has_the_same_events";
 const CTF: [&str; 1] = ["export::ctf_has_the_same_events"];
 
 /// Those that need a browser: they are marked as ignored, as they need neither root nor a kernel.
@@ -96,6 +108,17 @@ fn lacking() -> Vec<(&'static str, String)> {
     if !repository().join("target/judges/parquet").is_dir() {
         let why = "DuckDB and polars are not installed (tests/judges/parquet/setup.sh)";
         lacking.extend(PARQUET.map(|test| (test, why.to_owned())));
+    }
+    for (dir, engine, test) in ENGINES {
+        if !["parquet", dir].iter().all(|dir| repository().join("target/judges").join(dir).is_dir())
+        {
+            let setup = format!("tests/judges/parquet/setup.sh duckdb {dir}");
+            lacking.push((test, format!("{engine} is not installed ({setup})")));
+        }
+    }
+    if !repository().join("target/judges/kernelshark/entries").is_file() {
+        let why = "KernelShark is not installed (tests/judges/kernelshark/setup.sh)";
+        lacking.push((KERNELSHARK, why.to_owned()));
     }
     if probe(Command::new("trace-cmd").arg("--version")).is_none() {
         let why = "trace-cmd is not installed (tests/judges/trace-cmd/setup.sh)";

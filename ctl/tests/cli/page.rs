@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use flightrec_format::abi::kinds::Kind;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Rename, StringStatus};
-use flightrec_format::decode::{Body, Call, Event, Text};
+use flightrec_format::decode::{Body, Call, Event, Plain, Text};
 use flightrec_format::meta::Meta;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -173,6 +174,58 @@ fn names_are_no_markup() {
     // Invisible characters are escaped as elsewhere.
     assert_eq!(data["about"]["host"], format!("{HOSTILE}\\342\\200\\250"));
     assert_eq!((html.matches("<img").count(), html.matches("</script>").count()), (0, 3));
+}
+
+/// A kind with fields of 32 bits, and a name behind them.
+fn plain(kind: Kind, words: &[u32], name: &str) -> Body {
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.extend_from_slice(&comm(name));
+    Body::Plain(Plain::read(kind, &bytes).expect("all its fields"))
+}
+
+#[test]
+fn interrupts_signals_and_requests_have_rows() {
+    let mut recording = Recording::new();
+    let start = NOW - SECOND;
+    let at = |ms: u64| start + ms * 1_000_000;
+    recording.push(Lane::Sched, &switch(at(0), 0, 0, 7));
+    let device = 8 << 20 | 1;
+    // Two that overlap: the request, the device, the sector, bytes, a write, flags, in a thread.
+    for (request, issued) in [(1, at(100)), (2, at(150))] {
+        let body = plain(Kind::BlockIssue, &[request, device, 64, 0, 4096, 1, 0, 0], "");
+        recording.push(Lane::Trace, &Event { time: issued, cpu: 0, tid: 7, body });
+    }
+    for (request, done, error) in [(2, at(200), 0), (1, at(300), 1)] {
+        let words = [request, device, 64, 0, 4096, 1, 0, 2, 0, error];
+        let body = plain(Kind::BlockComplete, &words, "");
+        recording.push(Lane::Trace, &Event { time: done, cpu: 0, tid: 0, body });
+    }
+    // 5 ms of an interrupt; SIGTERM for thread 7 from itself.
+    let body = plain(Kind::Interrupt, &[5_000_000, 0, 0, 9], HOSTILE);
+    recording.push(Lane::Trace, &Event { time: at(400), cpu: 0, tid: 7, body });
+    let body = plain(Kind::SignalGenerate, &[15, 0, 7, 7, 0, 0], "seven");
+    recording.push(Lane::Sched, &Event { time: at(500), cpu: 0, tid: 7, body });
+    recording.push(Lane::Sched, &switch(at(900), 7, 1, 0));
+    let (_, data) = made(&recording.serve(), &["--last", "1s"]);
+
+    let disk = lane(&data, "disk 8:1", 0);
+    let requests = spans(&data, disk, 0);
+    let of = |at: usize| {
+        let (from, until, sort, [what, _, by, _]) = requests[at];
+        ((until - from) / 1_000_000, sort, what, by)
+    };
+    assert_eq!(of(0), (200, 13, "write of 4096 bytes", "thread 7"));
+    assert_eq!(of(1), (50, 12, "write of 4096 bytes", "thread 7"));
+    assert_eq!((disk["rows"][0]["of"].as_str(), requests.len()), (Some("disk"), 2));
+    let cpu = lane(&data, "CPU 0", 0);
+    assert_eq!(cpu["rows"][1]["of"], "irq");
+    let (from, until, sort, [what, ..]) = spans(&data, cpu, 1)[0];
+    assert_eq!((until - from, sort), (5_000_000, 9));
+    assert_eq!(what, format!("hardirq 9 {}", &HOSTILE[..15]));
+    let thread = lane(&data, "(no name)", 7);
+    assert_eq!(thread["rows"][2]["of"], "signal");
+    let (from, until, sort, [what, _, by, _]) = spans(&data, thread, 2)[0];
+    assert_eq!((until - from, sort, what, by), (0, 10, "SIGTERM", "thread 7"));
 }
 
 #[test]

@@ -137,20 +137,31 @@ pub enum Sort {
     Call,
     /// One that failed.
     Failed,
+    /// An interrupt that took long.
+    Interrupt,
+    /// A signal is sent.
+    Sent,
+    /// A thread takes one.
+    Taken,
+    /// A request to a disk.
+    Request,
+    /// One that failed.
+    FailedRequest,
 }
 
 /// A lane.
 #[derive(Debug, Default, Serialize)]
 pub struct Lane {
-    /// `CPU 3`, or a thread's name.
+    /// `CPU 3`, `disk vda`, or a thread's name.
     pub label: String,
     /// A thread's number and process.
     pub sub: String,
-    /// The thread; 0: it is of a CPU.
+    /// The thread; 0: it is of a CPU or a disk.
     pub tid: u32,
     /// The answer names it.
     pub named: bool,
-    /// Rows from top to bottom: of a CPU who ran; of a thread its states, and its calls.
+    /// Rows from top to bottom: of a CPU who ran, and interrupts; of a thread its states, its calls,
+    /// and signals; of a disk its requests.
     pub rows: Vec<Row>,
     /// Times in which events are missing, and why: from, until, what.
     pub gaps: Vec<(u64, u64, String)>,
@@ -159,7 +170,7 @@ pub struct Lane {
 /// A row of stretches.
 #[derive(Debug, Default, Serialize)]
 pub struct Row {
-    /// What it is of: `cpu`, `state` or `call`.
+    /// What it is of: `cpu`, `irq`, `state`, `call`, `signal` or `disk`.
     pub of: &'static str,
     /// For each stretch: the time from the end of the one before to its begin (negative: they
     /// overlap), and its length.

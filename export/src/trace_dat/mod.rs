@@ -159,7 +159,10 @@ impl TraceDat {
     }
 
     fn name(&mut self, tid: u32, comm: &Comm) {
-        if tid != 0 && (self.names.len() < NAMES_MAX || self.names.contains_key(&tid)) {
+        // Readers stop at a line without a name.
+        let is_blank = trim(comm).iter().all(u8::is_ascii_whitespace);
+        let has_room = self.names.len() < NAMES_MAX || self.names.contains_key(&tid);
+        if tid != 0 && !is_blank && has_room {
             self.names.insert(tid, *comm);
         }
     }

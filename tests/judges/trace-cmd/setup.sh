@@ -1,4 +1,4 @@
 #!/bin/bash
 # Installs trace-cmd, from Debian.
-set -euo pipefail
-command -v trace-cmd >/dev/null || apt-get install -y -q trace-cmd >/dev/null
+. "$(dirname "$(readlink -f "$0")")/../install.sh"
+command -v trace-cmd >/dev/null || debian trace-cmd

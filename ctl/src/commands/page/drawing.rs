@@ -1,6 +1,7 @@
 //! The second pass: the timeline, and where the time of the drawn threads went.
 
 use flightrec_analysis::{CallId, State};
+use flightrec_export::devices::Devices;
 use flightrec_export::page::lane::{Lane, Span};
 use flightrec_export::page::model::{self, Row, Shares, Sort, Timeline};
 use flightrec_export::printable::printable;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use super::chosen::{Chosen, who};
 use super::lines::Raw;
+use super::occurrences::Occurrences;
 use super::whats::Whats;
 use crate::boots::{self, BootId};
 use crate::coverage::Report as Coverage;
@@ -21,9 +23,9 @@ use crate::source::Recording;
 use crate::text::{Options, Renderer};
 use crate::window::Window;
 
-/// Stretches of all rows together: far from the cause, and near it.
-const FAR_MAX: usize = 56_000;
-const NEAR_MAX: usize = 20_000;
+/// Stretches of all rows of threads and CPUs together: far from the cause, and near it.
+const FAR_MAX: usize = 46_000;
+const NEAR_MAX: usize = 16_000;
 /// The same of a row.
 const ROW_FAR: (usize, usize) = (300, 8000);
 const ROW_NEAR: (usize, usize) = (150, 4000);
@@ -74,6 +76,7 @@ pub(super) struct Drawing {
     by_tid: FxHashMap<u32, usize>,
     cpus: Vec<Cpu>,
     by_cpu: FxHashMap<u16, usize>,
+    occurrences: Occurrences,
     whats: Whats,
     raw: Raw,
     marks: Vec<(u64, String)>,
@@ -98,6 +101,7 @@ impl Drawing {
         let rows = (cpus.len() + 2 * threads.len()).max(1);
         let room = |all: usize, (least, most): (usize, usize)| (all / rows).clamp(least, most);
         let lane = || Lane::new(room(FAR_MAX, ROW_FAR), room(NEAR_MAX, ROW_NEAR));
+        let occurrences = Occurrences::new(cpus, threads.iter().map(|of| of.tid));
         let by_tid = threads.iter().enumerate().map(|(at, of)| (of.tid, at)).collect();
         let by_cpu = cpus.iter().enumerate().map(|(at, cpu)| (*cpu, at)).collect();
         let thread = |chosen| Thread {
@@ -120,6 +124,7 @@ impl Drawing {
                 .map(|cpu| Cpu { number: *cpu, runs: lane(), gaps: Vec::new() })
                 .collect(),
             by_cpu,
+            occurrences,
             whats,
             raw,
             marks: Vec::new(),
@@ -305,7 +310,7 @@ impl Drawing {
 
     /// The timeline, shares, lines, and what was merged in words.
     pub(super) fn finish(self) -> (Timeline, Vec<Shares>, model::Lines, Vec<String>) {
-        let Self { window, near, threads, cpus, whats, raw, marks, .. } = self;
+        let Self { window, near, threads, cpus, occurrences, whats, raw, marks, .. } = self;
         let base = window.from;
         let mut timeline = Timeline {
             near: near.iter().map(|of| (of.from - base, of.until - base)).collect(),
@@ -316,6 +321,7 @@ impl Drawing {
             .iter()
             .map(|cpu| &cpu.runs)
             .chain(threads.iter().flat_map(|of| [&of.states, &of.calls]))
+            .chain(occurrences.lanes())
             .collect();
         // The first one, those near the cause, and then the longest.
         let mut spans: Vec<&Span> = lanes.iter().flat_map(|lane| lane.spans()).collect();
@@ -325,7 +331,9 @@ impl Drawing {
         let row = |of, lane: &Lane| row(of, lane, base, &told);
         let cpu_lanes = cpus.iter().map(|cpu| model::Lane {
             label: format!("CPU {}", cpu.number),
-            rows: vec![row("cpu", &cpu.runs)],
+            rows: std::iter::once(row("cpu", &cpu.runs))
+                .chain(occurrences.of_cpu(cpu.number).map(|lane| row("irq", lane)))
+                .collect(),
             gaps: cpu.gaps.clone(),
             ..model::Lane::default()
         });
@@ -342,14 +350,24 @@ impl Drawing {
             },
             tid: of.chosen.tid,
             named: of.chosen.is_named(),
-            rows: vec![row("state", &of.states), row("call", &of.calls)],
+            rows: [row("state", &of.states), row("call", &of.calls)]
+                .into_iter()
+                .chain(occurrences.of_thread(of.chosen.tid).map(|lane| row("signal", lane)))
+                .collect(),
+            ..model::Lane::default()
+        });
+        let disk_lanes = occurrences.disks().map(|disk| model::Lane {
+            label: format!("disk {}", disk.name),
+            rows: vec![row("disk", &disk.requests)],
             ..model::Lane::default()
         });
         // Those that the answer names stand above the CPUs.
         let (named, others): (Vec<_>, Vec<_>) = thread_lanes.partition(|of| of.named);
-        timeline.lanes = named.into_iter().chain(cpu_lanes).chain(others).collect();
+        let shared = cpu_lanes.chain(disk_lanes);
+        timeline.lanes = named.into_iter().chain(shared).chain(others).collect();
         let shares = threads.iter().map(|of| shares(of, &whats)).collect();
-        let merged = merged(&lanes, &whats, told.cut);
+        let mut merged = merged(&lanes, &whats, told.cut);
+        merged.extend(occurrences.remark());
         (timeline, shares, raw.finish(base), merged)
     }
 }
@@ -399,6 +417,10 @@ impl Report for Drawing {
             text.truncate(text.floor_char_boundary(MARK_MAX));
             self.marks.push((event.time.saturating_sub(self.window.from), text));
         }
+        let near = &self.near;
+        let is_near = |from, until| near.iter().any(|of| from < of.until && of.from <= until);
+        let devices = || to.session().map(|of| Devices::new(of.meta())).unwrap_or_default();
+        self.occurrences.take(seen, self.window, is_near, devices, &mut self.whats);
         let mut raw = std::mem::take(&mut self.raw);
         raw.take(event, |out| {
             if let Some(renderer) = self.renderer(to) {
@@ -496,7 +518,8 @@ fn merged(lanes: &[&Lane], whats: &Whats, cut: u64) -> Vec<String> {
         out.push(format!("The timeline has all {all} stretches of its rows, each by itself."));
     } else {
         out.push(format!(
-            "The timeline has {all} stretches of runs, waits and calls, drawn as {drawn}: in each \
+            "The timeline has {all} stretches of runs, waits, calls, interrupts, signals and \
+             requests to disks, drawn as {drawn}: in each \
              row, neighbours that are shorter than its resolution (at most {}) are merged into \
              one, which says how many they are and how their time parts.",
             length(far.max(near))

@@ -9,6 +9,7 @@ pub mod args;
 mod chosen;
 mod drawing;
 mod lines;
+mod occurrences;
 pub mod plan;
 mod run;
 mod survey;

@@ -41,7 +41,8 @@ pub(super) fn watch(stop: Stop) -> io::Result<()> {
             thread::sleep(LOOK);
         }
         thread::sleep(PATIENCE);
-        ratatui::restore();
+        // Without a word: there is no terminal to say it to, and a panic would follow.
+        let _ = ratatui::try_restore();
         std::process::exit(Exit::Fine.code().into());
     };
     thread::Builder::new().name("hangup".into()).stack_size(64 << 10).spawn(look)?;

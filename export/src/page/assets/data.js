@@ -13,6 +13,11 @@ const sorts = [
     ["stopped", "stopped"],
     ["call", "call"],
     ["failed call", "failed"],
+    ["interrupt", "irq"],
+    ["signal sent", "signal"],
+    ["signal taken", "taken"],
+    ["request", "disk"],
+    ["failed request", "failed"],
 ];
 /** Of the classes whose times are told of merged stretches: by row, their words and colours. */
 const classes = {
@@ -26,6 +31,12 @@ const classes = {
     call: [
         ["in calls", "call"],
         ["in failed calls", "failed"],
+    ],
+    irq: [["in interrupts", "irq"]],
+    signal: [["", "signal"]],
+    disk: [
+        ["in requests", "disk"],
+        ["in failed requests", "failed"],
     ],
 };
 
@@ -41,6 +52,9 @@ function unpack(row, lane) {
         until[at] = end;
     }
     const what = Uint32Array.from(row.whats);
+    // Until when the stretches up to each one reach: requests to disks overlap.
+    const reach = Float64Array.from(until);
+    for (let at = 1; at < count; at += 1) reach[at] = Math.max(reach[at], reach[at - 1]);
     // For each stretch, where in `merged` it stands, and one more; 0: it is a single one.
     const mergedAt = new Uint32Array(count);
     const stride = 6;
@@ -50,6 +64,7 @@ function unpack(row, lane) {
         lane,
         from,
         until,
+        reach,
         what,
         merged: row.merged,
         mergedAt,
@@ -73,13 +88,8 @@ function firstFrom(row, time) {
     let high = row.from.length;
     while (low < high) {
         const middle = (low + high) >> 1;
-        if (row.from[middle] < time) low = middle + 1;
+        if (row.reach[middle] < time) low = middle + 1;
         else high = middle;
-    }
-    let back = 0;
-    while (low > 0 && back < 8 && (back === 0 || row.until[low - 1] > time)) {
-        low -= 1;
-        back += 1;
     }
     return low;
 }

@@ -1,6 +1,6 @@
 // The timeline: lanes of CPUs and threads on a canvas, an axis above, and the whole window on top.
 
-const sizes = { cpu: 18, state: 15, call: 15, gap: 9, label: 15 };
+const sizes = { cpu: 18, irq: 8, state: 15, call: 15, signal: 8, disk: 15, gap: 9, label: 15 };
 
 /** Makes the timeline; the result shows a stretch of time, and draws anew. */
 function showTimeline() {
@@ -33,7 +33,7 @@ function showTimeline() {
         let top = 4;
         let group = "";
         for (const lane of lanes) {
-            const kind = lane.tid ? (lane.named ? "named" : "other") : "cpu";
+            const kind = lane.tid ? (lane.named ? "named" : "other") : lane.rows[0].of;
             if (group && group !== kind) top += 8;
             group = kind;
             lane.top = top;
@@ -135,7 +135,8 @@ function showTimeline() {
         const flush = () => {
             if (pixel < 0) return;
             drawing.fillStyle = fill;
-            drawing.fillRect(pixel, row.top, 1, row.height);
+            // A signal takes no time, but is to be seen.
+            drawing.fillRect(pixel, row.top, row.of === "signal" ? 2 : 1, row.height);
             pixel = -1;
             widest = 0;
         };
@@ -177,6 +178,11 @@ function showTimeline() {
     /** Several stretches in one: the parts of its length by their height. */
     function drawMerged(drawing, row, at, left, right) {
         const { parts } = mergedOf(row, at);
+        if (row.of === "signal") {
+            drawing.fillStyle = colourOf(row, at);
+            drawing.fillRect(left, row.top, right - left, row.height);
+            return;
+        }
         let bottom = row.top + row.height;
         const place = classes[row.of];
         place.forEach(([, name], of) => {
@@ -190,6 +196,7 @@ function showTimeline() {
 
     function drawText(drawing, row, at, left, right) {
         const [sort, text] = whatOf(row, at);
+        if (row.height < 12) return;
         if (right - left < 30 || (row.of === "state" && (sort === 1 || sort === 5))) return;
         // The number of a link is at its begin.
         const begin = links.some((of) => of.tid === row.lane.tid && of.from === row.from[at])
@@ -675,6 +682,9 @@ function showTimeline() {
         ["idle", "waits for work or time"],
         ["call", "call"],
         ["failed", "failed call"],
+        ["irq", "interrupt that took long"],
+        ["signal", "signal"],
+        ["disk", "request to a disk"],
     ];
     for (const [name, text] of legend) {
         const dot = element("i", "");

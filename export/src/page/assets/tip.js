@@ -12,6 +12,8 @@ function describe(row, at) {
             .map(([name], of) => [name, merged.parts[of] || 0])
             .filter(([, part]) => part > 0)
             .map(([name, part]) => `${percent(part)} ${name}`);
+        // Requests that overlap come to more than all of the time.
+        if (row.of === "disk" && merged.parts.some((part) => part > 1)) parts.push("they overlap");
         const longest =
             row.of === "cpu" || row.of === "call" ? word(text) : `${sorts[sort][0]} ${word(text)}`;
         return [
@@ -41,6 +43,8 @@ function describe(row, at) {
             );
         if (stack) out.push(element("div", "stack", word(stack)));
     }
+    if (waker && row.of !== "state")
+        out.push(element("div", "", "by ", element("code", "", word(waker))));
     if (row.of === "call" && sort === 8) out.push(element("div", "doubt", "failed"));
     return out;
 }
