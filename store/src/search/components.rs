@@ -8,7 +8,7 @@ const BITS_LEAST: usize = 4;
 /// Bits that a name sets.
 const PROBES: u32 = 4;
 /// Of how many bytes of a block's data the filter may have one.
-const SHARE: usize = 120;
+const SHARE: usize = 80;
 
 /// The names that paths of a block may be made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
