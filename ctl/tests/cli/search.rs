@@ -434,12 +434,9 @@ fn what_an_index_rules_out_is_not_read() {
         search::write(&file, &index).unwrap();
     }
     let (store, _) = &stores()[1];
-    for way in [&WAY[..], &["--all", "--slower-than", "360ms"], &["--all", "--path", "/srv/rare/*"]]
-    {
-        let count = |store: &Path| stdout(&dump(store, way, SMALL)).lines().count();
-        let (whole, left) = (count(store.path()), count(own.path()));
-        assert!(whole > 5 && left < whole / 2, "{way:?}: {left} of {whole} lines");
-    }
+    let count = |store: &Path| stdout(&dump(store, &WAY, SMALL)).lines().count();
+    let (whole, left) = (count(store.path()), count(own.path()));
+    assert!(whole > 20 && left < whole / 2, "{left} of {whole} lines");
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub(super) fn encode(blocks: &[BlockEntry]) -> Vec<u8> {
         });
         put(&mut entry, field::COMPONENTS, |out| {
             let Components { vague, any, bits } = &block.components;
-            out.push(u8::from(*vague) * VAGUE | u8::from(*any) * ANY);
+            out.push((u8::from(*vague) * VAGUE) | (u8::from(*any) * ANY));
             out.extend(bits);
         });
         put(&mut entry, field::MISSING, |out| put_missing(&block.missing, out));
