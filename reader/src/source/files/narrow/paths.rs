@@ -62,9 +62,7 @@ pub(super) fn choose(
     let mut roots = place.names.processes_of(&given);
     roots.extend(open_in(place, wanted)?);
     let processes = place.names.descendants(&roots);
-    if family::snapshots_of(place, &processes).is_none() {
-        return None;
-    }
+    family::snapshots_of(place, &processes)?;
     let mut tids = place.names.threads_of(&processes);
     tids.extend(&given);
     // Who shares its descriptors with a child has what that opens.
@@ -175,14 +173,12 @@ fn tells_all(
     let mut found = Found::default();
     map.decode(&unbegun, |_, pages| {
         let mut ends = Vec::new();
-        scan::each(pages, |event| match &event.body {
-            Body::Exit { call, ret, entered: None } => {
-                let key = (call.abi as u8, call.nr);
-                if lacks(&(key, Missing::of(call))) {
-                    ends.push(End { tid: event.tid, time: event.time, began: None, ret: *ret });
-                }
+        scan::each(pages, |event| {
+            if let Body::Exit { call, ret, entered: None } = &event.body
+                && lacks(&((call.abi as u8, call.nr), Missing::of(call)))
+            {
+                ends.push(End { tid: event.tid, time: event.time, began: None, ret: *ret });
             }
-            _ => {}
         });
         found.ends.extend(ends);
     })?;
