@@ -16,6 +16,17 @@ pub const fn is_restart(error: i32) -> bool {
     matches!(error, 512..=514 | 516)
 }
 
+/// Whether a call itself returned this: it is no failure, or one of a call that waited, with which
+/// no filter (seccomp) refuses a call.
+pub const fn is_own(ret: i64) -> bool {
+    const EINTR: i32 = 4;
+    const ETIMEDOUT: i32 = 110;
+    match errno(ret) {
+        None => true,
+        Some(error) => is_restart(error) || matches!(error, EINTR | ETIMEDOUT),
+    }
+}
+
 /// Which return values are errors, for the calls of a recording.
 #[derive(Debug, Clone, Default)]
 pub struct Failures {

@@ -12,6 +12,7 @@ mod errors;
 mod groups;
 mod hints;
 mod lacking;
+mod limits;
 mod names;
 mod paths;
 mod plan;
@@ -35,6 +36,7 @@ use flightrec_format::decode::{Body, Call, Event};
 use self::calls::CallSet;
 pub use self::doubts::{Reading, doubts};
 pub use self::hints::Seen;
+pub use self::limits::Limits;
 pub use self::names::{Names, comm};
 use self::paths::Paths;
 pub use self::plan::{FilterError, FilterPlan};
@@ -67,9 +69,16 @@ pub struct Filter {
     devices: FxHashSet<u32>,
     tracepoints: FxHashSet<u16>,
     kinds: Kinds,
+    limits: Limits,
 }
 
 impl Filter {
+    /// One that wants nothing else of what is read in part.
+    #[must_use]
+    pub fn limited(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
     /// Whether every event is wanted.
     pub fn wants_all(&self) -> bool {
         let Self {
@@ -162,6 +171,7 @@ impl Filter {
             && (self.paths.is_none() || facts.path)
             && self.takes(facts.took) == Some(true)
             && self.wants_error(call, ret)
+            && (!self.can_doubt() || self.limits.has(event.tid, event.time))
     }
 
     fn wants_device(&self, event: &Event) -> bool {

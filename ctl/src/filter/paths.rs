@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use flightrec_format::abi::record::{Abi, StringStatus};
 use flightrec_format::decode::{Call, CallRecord};
 use flightrec_format::meta::{Argument, Meta, Syscall};
+use flightrec_store::search::Missing;
 
 use super::calls::arguments;
 use super::doubt::lacks_string;
@@ -36,6 +37,21 @@ pub(super) fn compile(patterns: &[String]) -> Result<GlobSet, FilterError> {
         pattern: patterns.join(","),
         reason: e.kind().to_string(),
     })
+}
+
+/// Names one of which every path has among its components that matches; `None`: of a pattern, no
+/// such name is known.
+pub(super) fn names(patterns: &[String]) -> Option<Vec<Vec<u8>>> {
+    let name = |pattern: &String| {
+        // What no path has names what is no file; and alternatives and classes are not looked into.
+        if !pattern.contains(['/', '.']) || pattern.contains(['{', '[', '\\']) {
+            return None;
+        }
+        let is_literal =
+            |name: &&str| !name.contains(['*', '?']) && !matches!(*name, "" | "." | "..");
+        pattern.rsplit('/').find(is_literal).map(|name| name.as_bytes().to_vec())
+    };
+    patterns.iter().map(name).collect()
 }
 
 /// The pattern of a whole path.
@@ -100,6 +116,14 @@ impl Paths {
     /// Whether calls of this number may have to do with a path.
     pub(super) fn concerns(&self, abi: Abi, nr: u16) -> bool {
         self.roles(abi, nr).is_some_and(|roles| roles.paths | roles.descriptors != 0)
+    }
+
+    /// Whether records of a call that lack so much may lack anything that tells what it has to do
+    /// with.
+    pub(super) fn lacks_of(&self, abi: Abi, nr: u16, missing: Missing) -> bool {
+        self.roles(abi, nr).is_some_and(|roles| {
+            roles.paths & missing.strings != 0 || roles.descriptors & missing.arguments != 0
+        })
     }
 
     /// Whether a record lacks anything that tells what it has to do with.

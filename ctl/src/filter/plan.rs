@@ -14,7 +14,7 @@ use super::devices;
 use super::groups::{groups, units};
 use super::paths::{self, Paths};
 use super::spec::FilterSpec;
-use super::{Filter, Names, errors, tracepoints};
+use super::{Filter, Limits, Names, errors, tracepoints};
 use crate::kind::{Kind, Kinds};
 use crate::suggest::{hint, nearest};
 use crate::window::nanos;
@@ -259,6 +259,7 @@ impl FilterPlan {
             devices: devices::numbers(&self.devices, meta)?,
             tracepoints: tracepoints::numbers(&self.tracepoints, meta)?,
             kinds: self.kinds,
+            limits: Limits::default(),
         })
     }
 }

@@ -3,10 +3,12 @@
 use flightrec_analysis::is_restart;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::meta::Meta;
+use flightrec_store::search::Missing;
 use rustc_hash::FxHashSet;
 
-use super::{Filter, FilterPlan, Names as CommNames};
+use super::{Filter, FilterPlan, Names as CommNames, paths};
 use crate::kind::{Kind, Kinds};
+use crate::pipeline::choice::UNTIMED_NS;
 use crate::source::history::{Names, Sought};
 
 /// What a filter asks, looked up in one recording.
@@ -17,15 +19,31 @@ pub struct Seeker {
     /// Calls whose ends may stand under another number than their beginnings.
     renumbered: FxHashSet<u16>,
     names_descriptors: bool,
+    names_in_paths: Option<Vec<Vec<u8>>>,
 }
 
 impl FilterPlan {
+    fn paths(&self) -> Option<Vec<Vec<u8>>> {
+        paths::names(&self.paths)
+    }
+
     /// Whether it may want so little that searching for it is worth its while.
     pub fn is_narrow(&self) -> bool {
         let asks_for_threads =
             [&self.pids, &self.tids, &self.trees].iter().any(|of| !of.is_empty())
                 || !self.comms.is_empty();
         let asks_for_calls = !self.calls.is_empty() || self.errors || !self.errnos.is_empty();
+        if self.can_doubt() {
+            // Where something may be missing that tells, all that is there is read.
+            let is_long = self.slower_than.is_some_and(|least| least > UNTIMED_NS);
+            let only_ends = self.kinds == Kinds::NONE.with(Kind::SysExit);
+            let is_timed = (self.slower_than, self.faster_than) != (None, None);
+            return if self.paths.is_empty() {
+                is_long && only_ends
+            } else {
+                !is_timed && is_of_calls(self.kinds) && paths::names(&self.paths).is_some()
+            };
+        }
         asks_for_threads || asks_for_calls && is_of_calls(self.kinds)
     }
 }
@@ -38,11 +56,17 @@ fn is_of_calls(kinds: Kinds) -> bool {
 
 impl Seeker {
     /// Of a filter. `names`: who threads may be.
-    pub fn new(filter: &Filter, meta: &Meta, names: &Names, names_descriptors: bool) -> Self {
+    pub fn new(
+        plan: &FilterPlan,
+        (filter, meta): (&Filter, &Meta),
+        names: &Names,
+        names_descriptors: bool,
+    ) -> Self {
         let calls = meta.native.iter().chain(&meta.compat);
         let executes = calls.filter(|call| matches!(call.name.as_str(), "execve" | "execveat"));
         Self {
             threads: threads(filter, names),
+            names_in_paths: filter.has_paths().then(|| plan.paths()).flatten(),
             filter: filter.clone(),
             renumbered: executes.map(|call| call.nr).collect(),
             names_descriptors,
@@ -114,5 +138,17 @@ impl Sought for Seeker {
 
     fn names_descriptors(&self) -> bool {
         self.names_descriptors
+    }
+
+    fn slower_than(&self) -> Option<u64> {
+        self.filter.slower_than
+    }
+
+    fn names_in_paths(&self) -> Option<&[Vec<u8>]> {
+        self.names_in_paths.as_deref()
+    }
+
+    fn lacks_path(&self, abi: Abi, nr: u16, missing: Missing) -> bool {
+        self.filter.paths.as_ref().is_some_and(|paths| paths.lacks_of(abi, nr, missing))
     }
 }

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{Abi, Act, NR_INVALID, StringStatus, errno};
+use flightrec_format::abi::record::{Abi, Act, NR_INVALID, StringStatus};
 use flightrec_format::decode::{Body, Call, Text};
-use flightrec_format::failure::is_restart;
+use flightrec_format::failure::is_own;
 use flightrec_format::meta::{Meta, Syscall};
 
 use super::delay::{Began, DelayLine, Item};
@@ -304,14 +304,6 @@ fn numbers(meta: &Meta, names: &[&str]) -> FxHashSet<(Abi, u16)> {
     };
     let native = of(&meta.native, &[Abi::Native, Abi::X32]);
     native.into_iter().chain(of(&meta.compat, &[Abi::Compat])).collect()
-}
-
-/// Whether a call itself returned this: it is no failure, or one of a call that waited, with which
-/// no filter refuses a call.
-fn is_own(ret: i64) -> bool {
-    const EINTR: i32 = 4;
-    const ETIMEDOUT: i32 = 110;
-    errno(ret).is_none_or(|error| is_restart(error) || matches!(error, EINTR | ETIMEDOUT))
 }
 
 impl ThreadPlace {

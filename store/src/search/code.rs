@@ -1,11 +1,11 @@
 //! An index as bytes. Each entry is a list of fields, each with its number and its length, so that
 //! a later release may add some which this one steps over.
 
-use super::{BlockEntry, CallKey, CpuEntry};
+use super::{BlockEntry, CallKey, Components, CpuEntry, Missing, STEP_NS};
 use crate::fields::{Fields, put_varint};
 
 /// Version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Most bytes of all entries before compression.
 pub const RAW_MAX: usize = 16 << 20;
 
@@ -17,7 +17,17 @@ mod field {
     pub(super) const CALLS: u64 = 4;
     pub(super) const FAILURES: u64 = 5;
     pub(super) const CPUS: u64 = 6;
+    pub(super) const LONGEST: u64 = 7;
+    pub(super) const COMPONENTS: u64 = 8;
+    pub(super) const MISSING: u64 = 9;
+    pub(super) const UNBEGUN: u64 = 10;
+    /// How many there are.
+    pub(super) const ALL: u32 = 10;
 }
+
+/// Bits of what is told of names.
+const VAGUE: u8 = 1;
+const ANY: u8 = 2;
 
 /// Bits of a CPU's state.
 const IDLES: u64 = 1;
@@ -57,6 +67,16 @@ pub(super) fn encode(blocks: &[BlockEntry]) -> Vec<u8> {
                 put_varint(u64::from(*cpu) << 2 | state, out);
             }
         });
+        put(&mut entry, field::LONGEST, |out| {
+            put_varint(block.longest.map_or(0, |ns| ns.div_ceil(STEP_NS) + 1), out);
+        });
+        put(&mut entry, field::COMPONENTS, |out| {
+            let Components { vague, any, bits } = &block.components;
+            out.push((u8::from(*vague) * VAGUE) | (u8::from(*any) * ANY));
+            out.extend(bits);
+        });
+        put(&mut entry, field::MISSING, |out| put_missing(&block.missing, out));
+        put(&mut entry, field::UNBEGUN, |out| put_missing(&block.unbegun, out));
         put_varint(entry.len() as u64, &mut out);
         out.extend(&entry);
     }
@@ -69,6 +89,22 @@ fn put(out: &mut Vec<u8>, field: u64, fill: impl FnOnce(&mut Vec<u8>)) {
     put_varint(field, out);
     put_varint(content.len() as u64, out);
     out.append(&mut content);
+}
+
+fn put_missing(of: &[(CallKey, Missing)], out: &mut Vec<u8>) {
+    for (call, Missing { strings, arguments }) in of {
+        put_varint(number(*call), out);
+        out.extend([*strings, *arguments]);
+    }
+}
+
+fn missing(mut content: Fields<'_>) -> Option<Vec<(CallKey, Missing)>> {
+    let mut all = Vec::new();
+    while !content.0.is_empty() {
+        let call = call(content.varint()?)?;
+        all.push((call, Missing { strings: content.u8()?, arguments: content.u8()? }));
+    }
+    Some(all)
 }
 
 fn number((abi, nr): CallKey) -> u64 {
@@ -129,14 +165,26 @@ fn entry(bytes: &[u8]) -> Option<BlockEntry> {
                     });
                 }
             }
+            field::LONGEST => {
+                let steps = content.varint()?.checked_sub(1);
+                block.longest = steps.map(|steps| steps.saturating_mul(STEP_NS));
+            }
+            field::COMPONENTS => {
+                let bits = content.u8()?;
+                block.components = Components {
+                    vague: bits & VAGUE != 0,
+                    any: bits & ANY != 0,
+                    bits: content.0.to_vec(),
+                };
+            }
+            field::MISSING => block.missing = missing(content)?,
+            field::UNBEGUN => block.unbegun = missing(content)?,
             // A later release's.
             _ => continue,
         }
         found |= 1 << field;
     }
-    let all =
-        [field::PLACE, field::KINDS, field::THREADS, field::CALLS, field::FAILURES, field::CPUS];
     // What an index does not say of a block must not be taken for nothing.
-    let whole = all.iter().all(|field| found >> field & 1 != 0) && block.threads.is_sorted();
+    let whole = (1..=field::ALL).all(|field| found >> field & 1 != 0) && block.threads.is_sorted();
     whole.then_some(block)
 }

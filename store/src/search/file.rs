@@ -5,12 +5,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use flightrec_format::decode::Page;
+use flightrec_format::abi::page::Lane;
 use flightrec_format::file::{OpenError, open};
 use thiserror::Error;
 
 use super::code::{RAW_MAX, VERSION, decode, encode};
-use super::{BlockEntry, SearchIndex, maker};
+use super::pairs::Pairs;
+use super::{SearchIndex, maker};
 use crate::block::{BLOCKS_MAX, Kind};
 use crate::error::StoreError;
 use crate::fields::{CRC_LEN, FRAME_HEAD, Fields, checked, frame_len, put_frame};
@@ -97,11 +98,31 @@ pub fn make(recording: &Path) -> Result<SearchIndex, SearchError> {
     if !reader.complete() {
         return Err(SearchError::Open { path: recording.into() });
     }
-    let entry = |block| {
-        let pages = reader.pages(block).ok()?;
-        Some(maker::entry(block, pages.iter().map(|(page, _): &(Page, _)| page)))
-    };
-    let blocks: Vec<BlockEntry> = reader.of(Kind::Pages).filter_map(entry).collect();
+    // From when on blocks behind another one have records of calls.
+    let mut later = u64::MAX;
+    let mut begins: Vec<u64> = reader
+        .of(Kind::Pages)
+        .rev()
+        .map(|block| {
+            let behind = later;
+            if block.header.lane == Some(Lane::Syscall) {
+                later = later.min(block.header.first);
+            }
+            behind
+        })
+        .collect();
+    let (mut blocks, mut pairs, mut lone) = (Vec::new(), Pairs::default(), Vec::new());
+    for block in reader.of(Kind::Pages) {
+        let later = begins.pop().unwrap_or(0);
+        let Ok(pages) = reader.pages(block) else { continue };
+        blocks.push(maker::entry(block, pages.iter().map(|(page, _)| page), &mut lone));
+        if block.header.lane == Some(Lane::Syscall) {
+            pairs.add(blocks.len() - 1, lone.drain(..));
+            pairs.pass(later, &mut blocks);
+        }
+        lone.clear();
+    }
+    pairs.pass(u64::MAX, &mut blocks);
     Ok(SearchIndex { session: reader.header().session, size: reader.size(), blocks })
 }
 

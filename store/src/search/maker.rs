@@ -3,30 +3,71 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flightrec_format::abi::kinds::Unit;
-use flightrec_format::decode::{Body, Call, Event, Page};
+use flightrec_format::abi::record::StringStatus;
+use flightrec_format::decode::{Body, Call, Event, Page, Text};
 
+use super::components::{Components, hash, names};
+use super::pairs::Lone;
 use super::{BlockEntry, CallKey, CpuEntry};
 use crate::block::BlockRef;
 
 /// Greatest number of an error.
 const ERRNO_MAX: i64 = 4095;
 
-/// The entry of a block, which has these pages.
-pub fn entry<'p>(block: &BlockRef, pages: impl IntoIterator<Item = &'p Page>) -> BlockEntry {
+/// What records of a call lack, a bit for each argument.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// There is no string of it, and it is no null pointer, or is missing itself.
+    pub strings: u8,
+    /// It is missing itself.
+    pub arguments: u8,
+}
+
+impl Missing {
+    /// Of one record.
+    pub fn of(call: &Call) -> Self {
+        let nargs = usize::from(call.nargs);
+        let mut missing = Self::default();
+        for (index, value) in call.args.iter().enumerate() {
+            let is_given = index < nargs;
+            let has_string = || {
+                call.strings.iter().any(|text| text.is_string() && usize::from(text.index) == index)
+            };
+            missing.arguments |= u8::from(!is_given) << index;
+            missing.strings |= u8::from((!is_given || *value != 0) && !has_string()) << index;
+        }
+        missing
+    }
+
+    /// What either of two lacks.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { strings: self.strings | other.strings, arguments: self.arguments | other.arguments }
+    }
+}
+
+/// The entry of a block, which has these pages; the records of calls whose beginning or end stands
+/// alone are added to `lone`.
+pub(super) fn entry<'p>(
+    block: &BlockRef,
+    pages: impl IntoIterator<Item = &'p Page>,
+    lone: &mut Vec<Lone>,
+) -> BlockEntry {
     let mut made = Making::default();
     let mut event = Event::default();
     for page in pages {
         let mut events = page.events();
         while events.read(&mut event) {
-            made.take(&event);
+            made.take(&event, lone);
         }
+        lone.extend(made.begun.take());
     }
     let cpus = made.cpus.into_iter().map(|(cpu, (_, idles, ends_idle))| CpuEntry {
         cpu,
         idles,
         ends_idle,
     });
-    BlockEntry {
+    let names: Vec<u32> = made.names.into_iter().collect();
+    let mut entry = BlockEntry {
         offset: block.offset,
         crc: block.header.data_crc,
         kinds: made.kinds,
@@ -34,7 +75,12 @@ pub fn entry<'p>(block: &BlockRef, pages: impl IntoIterator<Item = &'p Page>) ->
         calls: made.calls.into_iter().collect(),
         failures: made.failures.into_iter().collect(),
         cpus: cpus.collect(),
-    }
+        components: Components::new(&names, block.header.data_len as usize, made.vague),
+        missing: made.missing.into_iter().collect(),
+        ..BlockEntry::default()
+    };
+    entry.took(made.longest);
+    entry
 }
 
 #[derive(Default)]
@@ -47,16 +93,48 @@ struct Making {
     failures: BTreeSet<(CallKey, u16)>,
     /// By CPU: when it switched last, whether it idled, and whether it idles now.
     cpus: BTreeMap<u16, (u64, bool, bool)>,
+    /// The names in paths.
+    names: BTreeSet<u32>,
+    /// Some paths are not recorded whole.
+    vague: bool,
+    missing: BTreeMap<CallKey, Missing>,
+    /// The longest of the calls that ended within their records, ns.
+    longest: u64,
+    /// The beginning before the next event, which may be the end of that call.
+    begun: Option<Lone>,
 }
 
 impl Making {
-    fn take(&mut self, event: &Event) {
+    fn take(&mut self, event: &Event, lone: &mut Vec<Lone>) {
+        let begun = self.begun.take();
+        let ends = |entered: Option<u64>| {
+            begun.as_ref().is_some_and(|of| of.tid == event.tid && entered == Some(of.time))
+        };
+        match &event.body {
+            Body::Exit { entered, .. } if ends(*entered) => {}
+            _ => lone.extend(begun),
+        }
         self.kinds |= 1 << (event.body.kind() as u8 & 0xf);
         self.thread(event.tid);
         match &event.body {
-            Body::Enter(call) => self.call(call),
-            Body::Exit { call, ret, .. } => {
+            Body::Enter(call) => {
                 self.call(call);
+                let missing = self.missing.entry(key(call)).or_default();
+                *missing = missing.and(Missing::of(call));
+                self.begun = Some(Lone { time: event.time, tid: event.tid, end: None });
+            }
+            Body::Exit { call, ret, entered } => {
+                self.call(call);
+                match entered {
+                    Some(entered) => {
+                        self.longest = self.longest.max(event.time.saturating_sub(*entered));
+                    }
+                    None => lone.push(Lone {
+                        time: event.time,
+                        tid: event.tid,
+                        end: Some((key(call), Missing::of(call))),
+                    }),
+                }
                 if (-ERRNO_MAX..0).contains(ret) {
                     self.failures.insert((key(call), ret.unsigned_abs() as u16));
                 }
@@ -97,9 +175,9 @@ impl Making {
                     plain.ids(unit).for_each(|id| self.thread(id));
                 }
             }
+            Body::IoSubmit { paths, .. } => paths.iter().for_each(|path| self.path(path)),
             Body::Stack(_)
             | Body::Sample(_)
-            | Body::IoSubmit { .. }
             | Body::Tracepoint(_)
             | Body::Mark(_)
             | Body::Act(..) => {}
@@ -115,6 +193,15 @@ impl Making {
 
     fn call(&mut self, call: &Call) {
         self.calls.insert(key(call));
+        call.strings.iter().filter(|text| text.is_string()).for_each(|text| self.path(text));
+    }
+
+    fn path(&mut self, text: &Text) {
+        match text.status {
+            StringStatus::Whole => self.names.extend(names(&text.bytes).map(hash)),
+            StringStatus::Unreadable => {}
+            StringStatus::Cut | StringStatus::Ends => self.vague = true,
+        }
     }
 }
 

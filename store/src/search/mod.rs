@@ -11,12 +11,15 @@
 //! `FORMAT.md` is the specification.
 
 mod code;
+mod components;
 mod file;
 mod maker;
+mod pairs;
 
 pub use self::code::{RAW_MAX, VERSION};
+pub use self::components::{Components, hash, names};
 pub use self::file::{EXTENSION, SHARE, SearchError, make, path, read, remove, write};
-pub use self::maker::entry;
+pub use self::maker::Missing;
 
 use crate::block::BlockRef;
 
@@ -24,7 +27,7 @@ use crate::block::BlockRef;
 pub type CallKey = (u8, u16);
 
 /// What is in a block of pages.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockEntry {
     /// Where the block begins in its file.
     pub offset: u64,
@@ -40,6 +43,33 @@ pub struct BlockEntry {
     pub failures: Vec<(CallKey, u16)>,
     /// The CPUs of which it has a switch, in order.
     pub cpus: Vec<CpuEntry>,
+    /// No call that ends in it took longer, ns; `None`: that is not known, as one of them does not
+    /// begin in the file.
+    pub longest: Option<u64>,
+    /// The names in the paths that its calls, and operations of io_uring, were given.
+    pub components: Components,
+    /// What beginnings of calls in it lack, in order of the calls.
+    pub missing: Vec<(CallKey, Missing)>,
+    /// The same of ends of calls that do not begin in the file.
+    pub unbegun: Vec<(CallKey, Missing)>,
+}
+
+impl Default for BlockEntry {
+    fn default() -> Self {
+        Self {
+            offset: 0,
+            crc: 0,
+            kinds: 0,
+            threads: Vec::new(),
+            calls: Vec::new(),
+            failures: Vec::new(),
+            cpus: Vec::new(),
+            longest: Some(0),
+            components: Components::default(),
+            missing: Vec::new(),
+            unbegun: Vec::new(),
+        }
+    }
 }
 
 /// What a block says of a CPU's schedule.
@@ -53,7 +83,29 @@ pub struct CpuEntry {
     pub ends_idle: bool,
 }
 
+/// Steps in which an index tells how long calls took, ns.
+const STEP_NS: u64 = 1024;
+
 impl BlockEntry {
+    /// A call that ends in it took so long.
+    fn took(&mut self, ns: u64) {
+        // As an index tells it, so that one that was read is the same.
+        let ns = ns.div_ceil(STEP_NS).saturating_mul(STEP_NS);
+        self.longest = self.longest.map(|longest| longest.max(ns));
+    }
+
+    /// A call ends in it that does not begin in the file.
+    fn unbegun(&mut self, call: CallKey, missing: Missing) {
+        match self.unbegun.binary_search_by_key(&call, |(call, _)| *call) {
+            Ok(at) => {
+                if let Some((_, known)) = self.unbegun.get_mut(at) {
+                    *known = known.and(missing);
+                }
+            }
+            Err(at) => self.unbegun.insert(at, (call, missing)),
+        }
+    }
+
     /// Whether an event of the block may name a thread.
     pub fn has_thread(&self, tid: u32) -> bool {
         self.threads.binary_search(&tid).is_ok()

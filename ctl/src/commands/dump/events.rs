@@ -10,7 +10,7 @@ use super::plan::EventsPlan;
 use crate::coverage::{self, Report};
 use crate::exit::Exit;
 use crate::fds::Naming;
-use crate::filter::{Filter, FilterError, FilterPlan, Reading, Seeker, Seen, doubts};
+use crate::filter::{Filter, FilterError, FilterPlan, Limits, Reading, Seeker, Seen, doubts};
 use crate::formats;
 use crate::human::counted;
 use crate::left_out::LeftOuts;
@@ -20,7 +20,7 @@ use crate::print::{self, Going};
 use crate::progress::Progress;
 use crate::render::{Format, Render, Start};
 use crate::source::history::{
-    self, Chapter, Foretold, Go, Names, Needs, Question, Sought, Visitor,
+    self, Chapter, Chosen, Foretold, Go, Names, Needs, Question, Sought, Visitor,
 };
 use crate::source::{Recording, VmcoreSource};
 use crate::text::coverage::{Seam, clock_lines, lines};
@@ -127,6 +127,8 @@ pub(crate) struct Dump<'a, T> {
     is_of_nobody: bool,
     /// What is sought in it, and in what.
     asked: Option<(Filter, Meta)>,
+    /// What may be wanted of what is read of it.
+    only: Limits,
 }
 
 impl<'a, T: Target> Dump<'a, T> {
@@ -149,6 +151,7 @@ impl<'a, T: Target> Dump<'a, T> {
             is_told: false,
             is_of_nobody: false,
             asked: None,
+            only: Limits::default(),
         }
     }
 
@@ -158,7 +161,12 @@ impl<'a, T: Target> Dump<'a, T> {
         let Chapter { recording, clock, joins, .. } = chapter;
         let going = self.going.take().filter(|_| joins.is_some_and(|joins| joins.before));
         let filter = match plan.shown.filter.resolve(&recording.meta) {
-            Ok(filter) => filter,
+            Ok(filter) => {
+                if !joins.is_some_and(|joins| joins.before) {
+                    self.only = Limits::default();
+                }
+                filter.limited(self.only.clone())
+            }
             Err(unknown) => {
                 self.unknown.get_or_insert(unknown);
                 return Ok(Go::On);
@@ -351,9 +359,26 @@ impl<'a, T: Target> Dump<'a, T> {
 }
 
 impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
-    /// What was left out of calls only their pages tell.
     fn listens(&self) -> bool {
-        !self.plan.shown.filter.can_doubt()
+        let filter = &self.plan.shown.filter;
+        !filter.can_doubt() || filter.is_narrow()
+    }
+
+    /// What was left out of calls only their pages tell, or search indexes.
+    fn doubts(&self) -> bool {
+        self.plan.shown.filter.can_doubt()
+    }
+
+    fn ask(&mut self, foretold: &Foretold) {
+        let recording = &foretold.chapter().recording;
+        let filter = self.plan.shown.filter.resolve(&recording.meta);
+        self.asked = filter.ok().map(|filter| (filter, recording.meta.clone()));
+    }
+
+    fn chosen(&mut self, chosen: &Chosen) {
+        if let Some(only) = chosen.only() {
+            self.only.set(only.clone());
+        }
     }
 
     /// Says what all stretches cover together.
@@ -414,7 +439,8 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
         let is_worth =
             !self.is_of_nobody && shown.filter.is_narrow() && !shown.filter.is_of_tasks();
         let (filter, meta) = self.asked.as_ref().filter(|_| is_worth)?;
-        Some(Box::new(Seeker::new(filter, meta, names, shown.fds != Naming::Off)))
+        let names_descriptors = shown.fds != Naming::Off;
+        Some(Box::new(Seeker::new(&shown.filter, (filter, meta), names, names_descriptors)))
     }
 
     /// What is about the lives of threads, and what the recorder tells of itself, is in the task

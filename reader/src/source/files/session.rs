@@ -28,7 +28,7 @@ use crate::amount::counted;
 use crate::memory;
 use crate::observe;
 use crate::source::{Clock, Recording};
-use crate::window::{Edge, Window};
+use crate::window::{Edge, LEAD_IN_NS, Window};
 use crate::windows::Windows;
 
 /// By how much [`SessionSource::around`] is too wide at either end, where an edge is a time of day
@@ -353,10 +353,14 @@ impl SessionSource {
         self.remarks.clear();
         let mut begins: Vec<u64> = Vec::new();
         let mut blocks: Vec<(u64, u64, u64)> = Vec::new();
+        let mut first_mark = u64::MAX;
         let around = Window { until: window.until.saturating_add(behind), ..window };
         for open in chosen.iter().filter_map(|index| self.files.get(*index)) {
             let Some(reader) = &open.reader else { continue };
             begins.push(open.file.header.created_mono);
+            let marks = reader.of(Kind::Checkpoint).map(|block| block.header.last);
+            let marks = marks.filter(|mark| *mark > window.from.saturating_add(lead));
+            first_mark = marks.fold(first_mark, u64::min);
             let pages = select::pages(reader.blocks(), around, &Lane::RINGS);
             blocks.extend(
                 pages.map(|block| (block.header.first, block.header.last, select::weight(block))),
@@ -364,7 +368,13 @@ impl SessionSource {
         }
         begins.sort_unstable();
         let weights = Weights::new(&blocks);
-        let cuts = weights.part(window, lead, &begins, most);
+        let mut cuts = weights.part(window, lead, &begins, most);
+        // Of the others little may be read, where it is known with what they begin: what is read
+        // before the second begins behind the first moment at which the counters are known.
+        let first = first_mark.saturating_add(lead.max(LEAD_IN_NS)).saturating_add(1);
+        if cuts.first().is_some_and(|cut| first < *cut) {
+            cuts.insert(0, first);
+        }
         let froms = [window.from].into_iter().chain(cuts.iter().copied());
         let parts = froms.zip(cuts.iter().copied().chain([window.until])).enumerate().map(
             |(number, (from, until))| {

@@ -3,6 +3,7 @@
 //! needs no other events, or few.
 
 use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::Act;
 use flightrec_format::decode::Body;
 use flightrec_store::{Content, FileReader, Kind};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -37,6 +38,8 @@ pub struct Names {
     born: FxHashSet<u32>,
     /// By thread: those that had another id before they executed a program as this one.
     before: FxHashMap<u32, FxHashSet<u32>>,
+    /// The recorder resumed system calls.
+    resumes: bool,
     /// How much of all that there is.
     held: usize,
 }
@@ -101,6 +104,7 @@ impl Names {
                 self.thread(rename.tid, rename.tgid, &rename.new);
             }
             Body::TaskExit(exit) => self.thread(exit.tid, exit.tgid, &exit.comm),
+            Body::Act(act, _) => self.resumes |= *act == Act::Attached as u16,
             _ => {}
         }
     }
@@ -179,9 +183,35 @@ impl Names {
         found
     }
 
+    /// The processes that these threads may be of.
+    pub(super) fn processes_of(&self, threads: &FxHashSet<u32>) -> FxHashSet<u32> {
+        let own = threads.iter().filter_map(|tid| self.of.get(tid)).flatten();
+        own.chain(threads).copied().collect()
+    }
+
+    /// The processes that made these.
+    pub(super) fn parents_of(&self, processes: &FxHashSet<u32>) -> FxHashSet<u32> {
+        processes
+            .iter()
+            .filter_map(|process| self.parents.get(process))
+            .flatten()
+            .copied()
+            .collect()
+    }
+
+    /// Whether the recorder resumed system calls, which it had not recorded for a time.
+    pub(super) fn resumes(&self) -> bool {
+        self.resumes
+    }
+
     /// Whether a thread was born in the window.
     pub(super) fn is_born(&self, tid: u32) -> bool {
         self.born.contains(&tid)
+    }
+
+    /// The threads that may have had another id before they executed a program.
+    pub(super) fn renumbered(&self) -> impl Iterator<Item = u32> {
+        self.before.keys().copied()
     }
 
     /// The ids that a thread may have had before it executed a program.

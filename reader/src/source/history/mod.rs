@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use super::files::FilesError;
 use super::files::catalog::{self, BootFiles, Refused};
-pub use super::files::narrow::{Chosen, Sought};
+pub use super::files::narrow::{Chosen, Only, Sought};
 pub use super::files::who::Names;
 use super::origin::{HistoryPlace, HistoryPlan, Origin, STATE_DIR};
 use super::snapshots::{SnapshotError, directory, find};
@@ -181,6 +181,19 @@ pub trait Visitor<E> {
         false
     }
 
+    /// Whether that is so only where it is known, before they are read, of which events it can't
+    /// tell whether it wants them: where there are none behind the first stretch of a window, and
+    /// [`Self::sought`] is little. It is [asked](Self::ask) then what it seeks.
+    fn doubts(&self) -> bool {
+        false
+    }
+
+    /// Takes the window that [`Self::ahead`] may be given, to tell what it seeks in it.
+    fn ask(&mut self, _chapter: &Foretold) {}
+
+    /// What is read of the window behind its first stretch: blocks with all that it seeks.
+    fn chosen(&mut self, _chosen: &Chosen) {}
+
     /// Takes a window of several stretches before the first of them is read, if nothing of it is
     /// missing; else the window without its first stretch, before the second is read.
     ///
@@ -275,8 +288,26 @@ fn visit_all<E: From<SourceError>>(
     let mut chosen = None;
     while let Some(mut next) = chapters.next_part() {
         is_foretold &= next.goes_on();
-        let foretold = if is_foretold || !visitor.listens() { None } else { next.foretold() };
-        if let Some(foretold) = foretold {
+        if !next.goes_on() {
+            chosen = None;
+        }
+        let doubts = visitor.doubts();
+        let listens = !is_foretold && visitor.listens() && (!doubts || next.goes_on());
+        let foretold = if listens { next.foretold() } else { None };
+        if let Some(foretold) = foretold.as_ref().filter(|of| doubts && of.is_even) {
+            visitor.ask(foretold);
+            let names = next.names();
+            let sought = names.as_ref().and_then(|names| Some((names, visitor.sought(names)?)));
+            if let Some(blocks) = sought.and_then(|(names, sought)| next.choose(names, &*sought)) {
+                visitor.ahead(foretold)?;
+                // Where it could not tell of the window, it needs all of it.
+                if visitor.wants_names() {
+                    visitor.chosen(&blocks);
+                    chosen = Some(Arc::new(blocks));
+                }
+                (is_foretold, is_even) = (true, true);
+            }
+        } else if let Some(foretold) = foretold.filter(|_| !doubts) {
             visitor.ahead(&foretold)?;
             (is_foretold, is_even) = (true, foretold.is_even);
             chosen = None;

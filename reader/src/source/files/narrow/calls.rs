@@ -4,12 +4,15 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Abi;
-use flightrec_store::search::CallKey;
+use flightrec_format::decode::Page;
+use flightrec_format::failure::is_own;
+use flightrec_store::search::{BlockEntry, CallKey};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::super::who::Names;
 use super::map::{At, Map};
 use super::scan::{self, Arguments, Brief, What};
-use super::{Place, Sought, family};
+use super::{Only, Place, Sought, family};
 use crate::window::LEAD_OUT_NS;
 
 /// Of how many blocks of system calls one may be read for a question to be narrow: behind it,
@@ -18,44 +21,60 @@ pub(super) const PART: usize = 3;
 
 /// A wanted end of a call.
 #[derive(Debug, Clone, Copy)]
-struct End {
-    tid: u32,
-    time: u64,
+pub(super) struct End {
+    pub(super) tid: u32,
+    pub(super) time: u64,
     /// When its call began, as far as that is known.
-    began: Option<u64>,
+    pub(super) began: Option<u64>,
+    pub(super) ret: i64,
 }
 
 /// What was found so far.
 #[derive(Default)]
-struct Found {
-    ends: Vec<End>,
+pub(super) struct Found {
+    pub(super) ends: Vec<End>,
     /// Threads of which it is shown what a descriptor stands for, and when.
     descriptors: Vec<(u32, u64)>,
     /// Stretches of time of which all events are needed.
     whole: Vec<(u64, u64)>,
+    /// How long wanted calls take at least, ns.
+    least: u64,
 }
 
-/// The blocks; `None`: too many, or not known.
-pub(super) fn choose(map: &Map<'_>, place: &Place<'_>, sought: &dyn Sought) -> Option<Vec<At>> {
+/// The blocks, and the events that may be wanted, if the blocks do not tell of others; `None`: too
+/// many, or not known.
+pub(super) fn choose(
+    map: &Map<'_>,
+    place: &Place<'_>,
+    sought: &dyn Sought,
+) -> Option<(Vec<At>, Option<Only>)> {
     let arguments = Arguments::new(place.meta);
     let all = map.open(Lane::Syscall, place.from).count();
     let seeds: Vec<At> = map
         .open(Lane::Syscall, place.from)
-        .filter(|(_, block)| block.may(|entry| may_have(entry, sought)))
+        .filter(|(_, block)| block.may(|entry| may_have(entry, sought, place.names)))
         .map(|(at, _)| at)
         .collect();
     if seeds.len() > all / PART {
         return None;
     }
     let mut chosen: FxHashSet<At> = seeds.iter().copied().collect();
-    let mut found = Found::default();
+    let mut found = Found { least: sought.slower_than().unwrap_or(0), ..Found::default() };
     map.decode(&seeds, |_, pages| {
         let threads = wanted_threads(pages, sought);
         found.take(&scan::calls(pages, &arguments, &threads), sought);
     })?;
     chosen.extend(found.begin(map, place, &arguments)?);
-    for End { time, began, .. } in &found.ends {
-        let Some(began) = began else { continue };
+    for End { tid, time, began, .. } in &found.ends {
+        let Some(began) = began else {
+            let asks = |entry: &BlockEntry| entry.has_thread(*tid);
+            // Which requests were made in a call that began before all is not known.
+            if found.least != 0 && map.of(Lane::Trace).any(|(_, b)| b.first <= *time && b.may(asks))
+            {
+                return None;
+            }
+            continue;
+        };
         let requests = map.of(Lane::Trace).filter(|(_, block)| block.touches(*began, *time));
         chosen.extend(requests.map(|(at, _)| at));
     }
@@ -66,11 +85,19 @@ pub(super) fn choose(map: &Map<'_>, place: &Place<'_>, sought: &dyn Sought) -> O
         chosen.extend(family::choose(map, place, &found.descriptors)?);
     }
     let calls = |at: &&At| map.get(**at).is_some_and(|block| block.lane == Lane::Syscall);
-    (chosen.iter().filter(calls).count() <= all / PART).then(|| chosen.into_iter().collect())
+    if chosen.iter().filter(calls).count() > all / PART {
+        return None;
+    }
+    let only = sought.slower_than().map(|_| Only {
+        from: place.from,
+        moments: found.ends.iter().map(|end| (end.tid, end.time)).collect(),
+        ..Only::default()
+    });
+    Some((chosen.into_iter().collect(), only))
 }
 
 /// Whether a block may have something that is wanted.
-fn may_have(entry: &flightrec_store::search::BlockEntry, sought: &dyn Sought) -> bool {
+fn may_have(entry: &BlockEntry, sought: &dyn Sought, names: &Names) -> bool {
     let is_known = |call: &CallKey| {
         abi(call.0)
             .is_none_or(|abi| scan::is_renumbered(call.1) || sought.may_want_call(abi, call.1))
@@ -81,7 +108,13 @@ fn may_have(entry: &flightrec_store::search::BlockEntry, sought: &dyn Sought) ->
                 scan::is_renumbered(call.1) || sought.may_want_error(abi, call.1, (*error).into())
             })
     };
+    // Who executed a program may have begun that call as another.
+    let may_be_slow = |least: u64| {
+        entry.longest.is_none_or(|longest| longest >= least)
+            || names.renumbered().any(|tid| entry.has_thread(tid))
+    };
     sought.threads().is_none_or(|threads| entry.has_any_thread(threads))
+        && sought.slower_than().is_none_or(may_be_slow)
         && if sought.is_of_failures() {
             entry.failures.iter().any(fails)
         } else {
@@ -89,15 +122,12 @@ fn may_have(entry: &flightrec_store::search::BlockEntry, sought: &dyn Sought) ->
         }
 }
 
-fn abi(number: u8) -> Option<Abi> {
+pub(super) fn abi(number: u8) -> Option<Abi> {
     [Abi::Native, Abi::Compat, Abi::X32].into_iter().find(|abi| *abi as u8 == number)
 }
 
 /// The threads in these pages that do something that may be wanted.
-fn wanted_threads(
-    pages: &[&flightrec_format::decode::Page],
-    sought: &dyn Sought,
-) -> FxHashSet<u32> {
+fn wanted_threads(pages: &[&Page], sought: &dyn Sought) -> FxHashSet<u32> {
     use flightrec_format::decode::Body;
     let mut threads = FxHashSet::default();
     scan::each(pages, |event| {
@@ -146,7 +176,9 @@ impl Found {
                 }
                 What::Exit { abi, nr, ret, entered, descriptors } => {
                     let began = open.take().filter(|(of, ..)| *of == tid);
-                    if !wants(sought, abi, nr, Some(ret)) {
+                    // If other blocks have anything of the thread in between, it took less.
+                    let known = began.map(|(_, at, ..)| at).or(entered);
+                    if !wants(sought, abi, nr, Some(ret)) || self.is_short(time, known) {
                         continue;
                     }
                     let given = began.is_some_and(|(_, _, descriptors, _)| descriptors);
@@ -156,12 +188,18 @@ impl Found {
                     if let Some((_, at, _, true)) = began {
                         self.completes(at);
                     }
-                    let began = began.map(|(_, at, ..)| at).or(entered);
-                    self.ends.push(End { tid, time, began });
+                    // Where only the slow ones are wanted, it has to be exact.
+                    let began = entered.or(known.filter(|_| self.least == 0));
+                    self.ends.push(End { tid, time, began, ret });
                 }
                 What::Switch { .. } => {}
             }
         }
+    }
+
+    /// Whether a call is too short to be wanted.
+    fn is_short(&self, time: u64, began: Option<u64>) -> bool {
+        began.is_some_and(|began| time.saturating_sub(began) < self.least)
     }
 
     /// A call that began at `time` is completed by later events, as long as it waits for them: how
@@ -171,44 +209,43 @@ impl Found {
     }
 
     /// Finds the beginnings of calls in other blocks than their ends, and returns these blocks.
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         map: &Map<'_>,
         place: &Place<'_>,
         arguments: &Arguments,
     ) -> Option<FxHashSet<At>> {
-        // Which blocks may have each, and what the last event is that they have.
-        let mut wanted = FxHashMap::<At, Vec<(usize, u32)>>::default();
+        // By number of the end: the last event of its thread, under any of its ids.
+        let (mut asked, mut numbers) = (Vec::new(), Vec::new());
         for (number, end) in self.ends.iter().enumerate().filter(|(_, end)| end.began.is_none()) {
             for tid in place.names.before(end.tid).chain([end.tid]) {
-                for at in map.before(Lane::Syscall, tid, end.time) {
-                    wanted.entry(at).or_default().push((number, tid));
-                }
+                asked.push((tid, end.time));
+                numbers.push(number);
             }
         }
-        let mut blocks: Vec<At> = wanted.keys().copied().collect();
-        blocks.sort_unstable();
+        let scan =
+            |pages: &[&Page], threads: &FxHashSet<u32>| scan::calls(pages, arguments, threads);
+        let (found, blocks) = map.last(Lane::Syscall, &asked, scan)?;
         let mut last = FxHashMap::<usize, Brief>::default();
-        map.decode(&blocks, |at, pages| {
-            let ends = wanted.get(&at).map(Vec::as_slice).unwrap_or_default();
-            let threads: FxHashSet<u32> = ends.iter().map(|(_, tid)| *tid).collect();
-            let briefs = scan::calls(pages, arguments, &threads);
-            for (number, tid) in ends {
-                let Some(end) = self.ends.get(*number) else { continue };
-                let before = briefs.partition_point(|b| (b.tid, b.time) < (*tid, end.time));
-                let before = before.checked_sub(1).and_then(|at| briefs.get(at));
-                let Some(brief) = before.filter(|brief| brief.tid == *tid) else { continue };
-                let known = last.entry(*number).or_insert(*brief);
-                if known.time <= brief.time {
-                    *known = *brief;
-                }
+        for (at, number) in numbers.into_iter().enumerate() {
+            let Some(brief) = found.get(&at) else { continue };
+            let known = last.entry(number).or_insert(*brief);
+            if known.time <= brief.time {
+                *known = *brief;
             }
-        })?;
+        }
+        let mut short = FxHashSet::default();
         for (number, end) in self.ends.iter_mut().enumerate() {
             if end.began.is_some() {
                 continue;
             }
             match last.get(&number) {
+                Some(Brief { time, .. })
+                    if end.time.saturating_sub(*time) < self.least
+                        && place.names.before(end.tid).next().is_none() =>
+                {
+                    short.insert(number);
+                }
                 Some(Brief { time, what: What::Enter { descriptors, partial, .. }, .. }) => {
                     end.began = Some(*time);
                     if *descriptors {
@@ -218,12 +255,19 @@ impl Found {
                         self.whole.push((*time, time.saturating_add(LEAD_OUT_NS)));
                     }
                 }
+                // A call that waited, since before all that is there.
+                None if self.least != 0
+                    && is_own(end.ret)
+                    && end.time.saturating_sub(place.from) >= self.least => {}
                 // Whether it began at all, scheduling tells.
                 None if !place.names.is_born(end.tid) => return None,
                 // It never began.
+                _ if self.least != 0 => drop(short.insert(number)),
                 _ => {}
             }
         }
-        Some(blocks.into_iter().collect())
+        let mut number = 0..;
+        self.ends.retain(|_| number.next().is_none_or(|number| !short.contains(&number)));
+        Some(blocks)
     }
 }

@@ -49,6 +49,21 @@ pub(super) fn choose(
     if blocks.len() > map.open(Lane::Syscall, place.from).count() / super::calls::PART {
         return None;
     }
+    (!shares_in(map, place, &blocks, &tids)?).then(|| blocks.into_iter().collect())
+}
+
+/// Whether one of these threads, in order, makes a child that shares its descriptors.
+pub(super) fn shares(map: &Map<'_>, place: &Place<'_>, tids: &[u32]) -> Option<bool> {
+    let blocks: Vec<At> = map
+        .of(Lane::Syscall)
+        .filter(|(_, block)| block.may(|entry| entry.has_any_thread(tids)))
+        .map(|(at, _)| at)
+        .collect();
+    shares_in(map, place, &blocks, tids)
+}
+
+/// The same in some blocks.
+fn shares_in(map: &Map<'_>, place: &Place<'_>, blocks: &[At], tids: &[u32]) -> Option<bool> {
     let clones: FxHashSet<u16> = place
         .meta
         .native
@@ -80,7 +95,7 @@ pub(super) fn choose(
                 && tids.binary_search(&event.tid).is_ok();
         });
     })?;
-    (!shares).then(|| blocks.into_iter().collect())
+    Some(shares)
 }
 
 /// Bits of these kinds in their lane.
@@ -90,7 +105,7 @@ pub(super) fn kinds(kinds: &[Kind]) -> u16 {
 
 /// Whether there are descriptor snapshots; `None`: in one of them, a process of the family shares
 /// its descriptors, or one can't be read.
-fn snapshots_of(place: &Place<'_>, processes: &FxHashSet<u32>) -> Option<bool> {
+pub(super) fn snapshots_of(place: &Place<'_>, processes: &FxHashSet<u32>) -> Option<bool> {
     let mut is_any = false;
     for reader in place.opened {
         for block in reader.of(Block::Descriptors) {

@@ -3,10 +3,12 @@
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Page;
 use flightrec_store::Kind;
-use flightrec_store::search::BlockEntry;
+use flightrec_store::search::{self, BlockEntry, SearchIndex};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::load::{self, Job};
 use super::super::pages::most_pages;
+use super::scan::Brief;
 use super::{Place, indexes};
 use crate::memory;
 use crate::window::LEAD_IN_NS;
@@ -48,12 +50,24 @@ impl Known<'_> {
 /// All blocks, by the time of their earliest.
 pub(super) struct Map<'a> {
     all: Vec<Known<'a>>,
+    /// By block: when the last of it and of those before it ends.
+    ended: Vec<u64>,
 }
 
 impl<'a> Map<'a> {
-    /// `None`: nothing is known of any, or there is too much to know.
-    pub(super) fn new(place: &Place<'a>) -> Option<Self> {
-        let indexes = indexes(place.opened);
+    /// `None`: nothing is known of any, or there is too much to know. `must_tell`: what no index
+    /// tells, the blocks themselves do; then nothing depends on what indexes there are.
+    pub(super) fn new(place: &Place<'a>, must_tell: bool) -> Option<Self> {
+        let mut indexes = indexes(place.opened);
+        if must_tell {
+            for (reader, index) in place.opened.iter().zip(&mut indexes) {
+                let tells =
+                    |index: &SearchIndex| reader.of(Kind::Pages).all(|b| index.of(b).is_some());
+                if !index.as_ref().is_some_and(tells) {
+                    *index = Some(search::make(reader.path()).ok()?);
+                }
+            }
+        }
         if indexes.iter().all(Option::is_none) {
             return None;
         }
@@ -77,7 +91,13 @@ impl<'a> Map<'a> {
             all.push(Known { job, lane, first: header.first, last: header.last, entry });
         }
         all.sort_by_key(|block| (block.first, block.job.place()));
-        Some(Self { all })
+        let mut end = 0;
+        let until = |block: &Known<'_>| {
+            end = block.last.max(end);
+            end
+        };
+        let ended = all.iter().map(until).collect();
+        Some(Self { all, ended })
     }
 
     pub(super) fn get(&self, at: At) -> Option<&Known<'a>> {
@@ -101,15 +121,23 @@ impl<'a> Map<'a> {
     }
 
     /// Of the blocks of a lane that begin before a moment and may name a thread: those that have
-    /// its last event before that moment.
-    pub(super) fn before(&self, lane: Lane, tid: u32, time: u64) -> Vec<At> {
+    /// its last event before that moment, if those do that begin last (they may name it later
+    /// alone).
+    fn before(&self, lane: Lane, tid: u32, time: u64) -> Vec<At> {
         let has =
             |block: &Known<'_>| block.first < time && block.may(|entry| entry.has_thread(tid));
-        let found: Vec<(At, u64, u64)> = self
-            .of(lane)
-            .filter(|(_, block)| has(block))
-            .map(|(at, block)| (at, block.first, block.last))
-            .collect();
+        let begun = self.all.partition_point(|block| block.first < time);
+        let (mut found, mut begin) = (Vec::<(At, u64, u64)>::new(), u64::MAX);
+        for (at, block) in self.all.iter().enumerate().take(begun).rev() {
+            // Nothing before it overlaps with what is found.
+            if !found.is_empty() && self.ended.get(at).is_some_and(|end| *end < begin) {
+                break;
+            }
+            if block.lane == lane && has(block) {
+                begin = begin.min(block.first);
+                found.push((at, block.first, block.last));
+            }
+        }
         // Blocks of a lane overlap: another one may have a later event than the one that ends last.
         let mut least = found.iter().map(|(_, _, last)| *last).max().unwrap_or(0);
         loop {
@@ -121,6 +149,55 @@ impl<'a> Map<'a> {
             least = begin;
         }
         found.into_iter().filter(|(_, _, last)| *last >= least).map(|(at, ..)| at).collect()
+    }
+
+    /// Of threads, each with a moment: the last of what `scan` tells of it before that, by number,
+    /// if there is any, in blocks of a lane; and all blocks that were looked at. `None`: some can't
+    /// be read.
+    pub(super) fn last(
+        &self,
+        lane: Lane,
+        asked: &[(u32, u64)],
+        scan: impl Fn(&[&Page], &FxHashSet<u32>) -> Vec<Brief>,
+    ) -> Option<(FxHashMap<usize, Brief>, FxHashSet<At>)> {
+        let (mut last, mut seen) = (FxHashMap::<usize, Brief>::default(), FxHashSet::default());
+        // What is still to be found: in blocks that begin before a moment.
+        let mut open: Vec<(usize, u64)> =
+            asked.iter().enumerate().map(|(number, (_, time))| (number, *time)).collect();
+        while !open.is_empty() {
+            let mut wanted = FxHashMap::<At, Vec<usize>>::default();
+            open.retain_mut(|(number, time)| {
+                let Some((tid, _)) = asked.get(*number) else { return false };
+                let blocks = self.before(lane, *tid, *time);
+                for at in &blocks {
+                    wanted.entry(*at).or_default().push(*number);
+                }
+                let firsts = blocks.iter().filter_map(|at| self.get(*at)).map(|block| block.first);
+                *time = firsts.min().unwrap_or(0);
+                !blocks.is_empty()
+            });
+            let mut blocks: Vec<At> = wanted.keys().copied().collect();
+            blocks.sort_unstable();
+            self.decode(&blocks, |at, pages| {
+                let numbers = wanted.get(&at).map(Vec::as_slice).unwrap_or_default();
+                let of = |number: &usize| asked.get(*number).copied();
+                let threads = numbers.iter().filter_map(|number| Some(of(number)?.0)).collect();
+                let briefs = scan(pages, &threads);
+                for number in numbers {
+                    let Some((tid, time)) = of(number) else { continue };
+                    let before = briefs.partition_point(|b| (b.tid, b.time) < (tid, time));
+                    let before = before.checked_sub(1).and_then(|at| briefs.get(at));
+                    let Some(brief) = before.filter(|brief| brief.tid == tid) else { continue };
+                    let known = last.entry(*number).or_insert(*brief);
+                    if known.time <= brief.time {
+                        *known = *brief;
+                    }
+                }
+            })?;
+            seen.extend(blocks);
+            open.retain(|(number, _)| !last.contains_key(number));
+        }
+        Some((last, seen))
     }
 
     /// Decodes blocks, and hands each one's pages over. `None`: some can't be read.

@@ -9,6 +9,7 @@
 mod calls;
 mod family;
 mod map;
+mod paths;
 mod scan;
 mod spans;
 
@@ -19,7 +20,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::meta::Meta;
 use flightrec_store::FileReader;
-use flightrec_store::search::{self, SearchIndex};
+use flightrec_store::search::{self, Missing, SearchIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::map::Map;
@@ -50,6 +51,16 @@ pub trait Sought {
 
     /// Whether it is shown what descriptors stand for.
     fn names_descriptors(&self) -> bool;
+
+    /// How long wanted calls take at least, ns, if only the ends of such are wanted.
+    fn slower_than(&self) -> Option<u64>;
+
+    /// Names one of which every wanted path has among its components, if only calls on paths are
+    /// wanted. With them, [`Self::slower_than`] does not count.
+    fn names_in_paths(&self) -> Option<&[Vec<u8>]>;
+
+    /// Whether it is not known of a call on which paths it is, if its record lacks so much.
+    fn lacks_path(&self, abi: Abi, nr: u16, missing: Missing) -> bool;
 }
 
 /// Blocks of pages that are read, and where others before them are not.
@@ -59,9 +70,35 @@ pub struct Chosen {
     blocks: FxHashMap<PathBuf, FxHashSet<u64>>,
     /// Where all is there again.
     pub(crate) skips: Arc<[Skip]>,
+    /// The events that may be wanted, where of others that are read it is not known.
+    only: Option<Arc<Only>>,
+}
+
+/// The events of system calls that may be wanted of what is read of a window. Of others, what is
+/// read does not tell all that is asked for.
+#[derive(Debug, Default)]
+pub struct Only {
+    /// Earlier ones may be wanted whatever this says.
+    from: u64,
+    /// By thread and time.
+    moments: FxHashSet<(u32, u64)>,
+    /// All of threads.
+    threads: FxHashSet<u32>,
+}
+
+impl Only {
+    /// Whether an event of a thread may be wanted.
+    pub fn has(&self, tid: u32, time: u64) -> bool {
+        time < self.from || self.threads.contains(&tid) || self.moments.contains(&(tid, time))
+    }
 }
 
 impl Chosen {
+    /// The events that may be wanted; `None`: any.
+    pub fn only(&self) -> Option<&Arc<Only>> {
+        self.only.as_ref()
+    }
+
     /// Whether a block is read. Those of the task lane always are.
     pub(super) fn has(&self, job: &Job<'_>) -> bool {
         let of_file = || self.blocks.get(job.reader.path());
@@ -82,18 +119,25 @@ pub(super) struct Place<'a> {
 
 /// Chooses blocks. `None`: everything is to be read.
 pub(super) fn choose(place: &Place<'_>, sought: &dyn Sought) -> Option<Chosen> {
-    let map = Map::new(place)?;
-    let (picked, skips) = if sought.is_of_calls() {
-        (calls::choose(&map, place, sought)?, Vec::new())
+    let names = sought.names_in_paths();
+    let map = Map::new(place, sought.slower_than().is_some() || names.is_some())?;
+    let (picked, skips, only) = if let Some(names) = names {
+        let (picked, only) = paths::choose(&map, place, sought, names)?;
+        (picked, Vec::new(), only)
+    } else if sought.is_of_calls() {
+        let (picked, only) = calls::choose(&map, place, sought)?;
+        (picked, Vec::new(), only)
     } else {
-        spans::choose(&map, place, sought)?
+        let (picked, skips) = spans::choose(&map, place, sought)?;
+        (picked, skips, None)
     };
+    let only = only.map(Arc::new);
     let mut blocks = FxHashMap::<PathBuf, FxHashSet<u64>>::default();
     for block in picked.iter().filter_map(|at| map.get(*at)) {
         let of_file = blocks.entry(block.job.reader.path().into()).or_default();
         of_file.insert(block.job.block.offset);
     }
-    Some(Chosen { blocks, skips: skips.into() })
+    Some(Chosen { blocks, skips: skips.into(), only })
 }
 
 /// The indexes of files. Where some have none that can be used, that is said.

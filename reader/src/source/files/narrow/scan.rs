@@ -49,12 +49,17 @@ impl Arguments {
         Self { native: table(Abi::Native), compat: table(Abi::Compat) }
     }
 
-    /// Whether a call is given a descriptor. (`AT_FDCWD` and its kin are none.)
+    /// Whether a call is given a descriptor.
     fn has_descriptors(&self, call: &Call) -> bool {
+        self.descriptors(call) != 0
+    }
+
+    /// How many descriptors a call is given. (`AT_FDCWD` and its kin are none.)
+    pub(super) fn descriptors(&self, call: &Call) -> usize {
         let table = if call.abi == Abi::Compat { &self.compat } else { &self.native };
         let bits = table.get(usize::from(call.nr)).copied().unwrap_or(u8::MAX);
         let given = call.args.iter().take(usize::from(call.nargs)).enumerate();
-        given.into_iter().any(|(i, value)| bits >> i & 1 != 0 && !(*value as i32).is_negative())
+        given.filter(|(i, value)| bits >> i & 1 != 0 && !(**value as i32).is_negative()).count()
     }
 }
 

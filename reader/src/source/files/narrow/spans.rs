@@ -10,7 +10,7 @@
 use flightrec_format::abi::kinds::Kind;
 use flightrec_format::abi::page::Lane;
 use flightrec_store::search::BlockEntry;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::calls::PART;
 use super::map::{At, Known, Map};
@@ -179,33 +179,9 @@ fn waits(map: &Map<'_>, seeds: &[At], threads: &[u32]) -> Option<bool> {
             }
         }
     })?;
-    let mut wanted = FxHashMap::<At, Vec<(u32, u64)>>::default();
-    for (tid, time) in others {
-        for at in map.before(Lane::Sched, tid, time) {
-            wanted.entry(at).or_default().push((tid, time));
-        }
-    }
-    let mut last = FxHashMap::<(u32, u64), (u64, bool)>::default();
-    let mut blocks: Vec<At> = wanted.keys().copied().collect();
-    blocks.sort_unstable();
-    map.decode(&blocks, |at, pages| {
-        let of_block = wanted.get(&at).map(Vec::as_slice).unwrap_or_default();
-        let threads: FxHashSet<u32> = of_block.iter().map(|(tid, _)| *tid).collect();
-        let briefs = scan::switches(pages, &threads);
-        for (tid, time) in of_block {
-            let before = briefs.partition_point(|b| (b.tid, b.time) < (*tid, *time));
-            let before = before.checked_sub(1).and_then(|at| briefs.get(at));
-            if let Some(Brief { tid: of, time: at, what: What::Switch { io_wait, .. } }) = before
-                && of == tid
-            {
-                let known = last.entry((*tid, *time)).or_insert((*at, *io_wait));
-                if known.0 <= *at {
-                    *known = (*at, *io_wait);
-                }
-            }
-        }
-    })?;
-    Some(last.values().any(|(_, io_wait)| *io_wait))
+    let (last, _) = map.last(Lane::Sched, &others, scan::switches)?;
+    let waits = |brief: &Brief| matches!(brief.what, What::Switch { io_wait: true, .. });
+    Some(last.values().any(waits))
 }
 
 /// The threads of which it is shown what a descriptor stands for, and when.

@@ -1,0 +1,212 @@
+//! Blocks for a question about calls on paths: all system calls of the processes that were given
+//! such a path, and of those that descend from them, for a descriptor of it may be theirs.
+//!
+//! A path that matches has a name, one of its components, which the pattern gives as it is. Whatever
+//! it was put together of, one of the strings did, that a call was given in that process, or in one
+//! from which it has its descriptors. (Or a snapshot of descriptors tells.) So the filters of names
+//! in the indexes find all such processes.
+
+use flightrec_format::abi::kinds::Kind;
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::StringStatus;
+use flightrec_format::decode::{Body, Call, Page, Text};
+use flightrec_format::descriptors::{Ends, Object, Snapshot};
+use flightrec_store::search::{self, BlockEntry, CallKey, Missing};
+use flightrec_store::{Content, Kind as Block};
+use rustc_hash::FxHashSet;
+
+use super::calls::{End, Found, PART, abi};
+use super::map::{At, Known, Map};
+use super::scan::{self, Arguments};
+use super::{Only, Place, Sought, family};
+use crate::source::snapshots;
+use crate::window::LEAD_OUT_NS;
+
+/// The blocks, and the events that may be wanted; `None`: too many, or not known.
+pub(super) fn choose(
+    map: &Map<'_>,
+    place: &Place<'_>,
+    sought: &dyn Sought,
+    wanted: &[Vec<u8>],
+) -> Option<(Vec<At>, Option<Only>)> {
+    let hashes: Vec<u32> = wanted.iter().map(|name| search::hash(name)).collect();
+    let has_name = |entry: &BlockEntry| {
+        let components = &entry.components;
+        components.vague || hashes.iter().any(|name| components.may_have(*name))
+    };
+    // What an io_uring opens whoever finds it done has.
+    if map.of(Lane::Trace).any(|(_, block)| block.may(has_name)) || place.names.resumes() {
+        return None;
+    }
+    let arguments = Arguments::new(place.meta);
+    if !tells_all(map, place, sought, &arguments)? {
+        return None;
+    }
+    let all = map.open(Lane::Syscall, place.from).count();
+    let seeds: Vec<At> =
+        map.of(Lane::Syscall).filter(|(_, b)| b.may(has_name)).map(|(at, _)| at).collect();
+    if seeds.len() > all / PART {
+        return None;
+    }
+    let (mut given, mut shown) = (FxHashSet::default(), Vec::new());
+    map.decode(&seeds, |_, pages| {
+        each_call(pages, |tid, time, call| {
+            if call.strings.iter().any(|text| may_name(text, wanted)) {
+                given.insert(tid);
+                if arguments.descriptors(call) != 0 {
+                    shown.push((tid, time));
+                }
+            }
+        });
+    })?;
+    let mut roots = place.names.processes_of(&given);
+    roots.extend(open_in(place, wanted)?);
+    let processes = place.names.descendants(&roots);
+    family::snapshots_of(place, &processes)?;
+    let mut tids = place.names.threads_of(&processes);
+    tids.extend(&given);
+    // Who shares its descriptors with a child has what that opens.
+    let parents = place.names.threads_of(&place.names.parents_of(&processes));
+    if family::shares(map, place, &sorted(tids.iter().chain(&parents).copied()))? {
+        return None;
+    }
+    let own = sorted(tids.iter().copied());
+    let has_thread = |entry: &BlockEntry| entry.has_any_thread(&own);
+    let ring = family::kinds(&[Kind::IoSubmit, Kind::IoComplete]);
+    let of_trace = |(_, block): &(At, &Known<'_>)| block.may(has_thread);
+    if map.of(Lane::Trace).filter(of_trace).any(|(_, b)| b.may(|entry| entry.kinds & ring != 0)) {
+        return None;
+    }
+    let calls: Vec<At> = map
+        .open(Lane::Syscall, place.from)
+        .filter(|(_, block)| block.may(has_thread))
+        .map(|(at, _)| at)
+        .collect();
+    if calls.len() > all / PART {
+        return None;
+    }
+    let mut chosen: FxHashSet<At> = calls.iter().chain(&seeds).copied().collect();
+    // How long disks were waited for in a call.
+    if map.of(Lane::Trace).any(|of| of_trace(&of)) {
+        chosen.extend(map.of(Lane::Trace).map(|(at, _)| at));
+    }
+    let mut whole = Vec::new();
+    map.decode(&calls, |_, pages| {
+        each_call(pages, |tid, time, call| {
+            if !tids.contains(&tid) {
+                return;
+            }
+            if call.strings.iter().any(|text| text.status != StringStatus::Whole) {
+                whole.push((time, time.saturating_add(LEAD_OUT_NS)));
+            }
+            // A descriptor alone is shown for what its own process tells.
+            let descriptors = arguments.descriptors(call);
+            if descriptors > 1 || descriptors == 1 && !call.strings.is_empty() {
+                shown.push((tid, time));
+            }
+        });
+    })?;
+    for (from, until) in whole {
+        chosen.extend(map.all().filter(|(_, b)| b.touches(from, until)).map(|(at, _)| at));
+    }
+    shown.retain(|(_, time)| *time >= place.from);
+    chosen.extend(family::choose(map, place, &shown)?);
+    let is_call = |at: &&At| map.get(**at).is_some_and(|block| block.lane == Lane::Syscall);
+    if chosen.iter().filter(is_call).count() > all / PART {
+        return None;
+    }
+    let only = Only { from: place.from, threads: tids, ..Only::default() };
+    Some((chosen.into_iter().collect(), Some(only)))
+}
+
+fn sorted(tids: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut tids: Vec<u32> = tids.collect();
+    tids.sort_unstable();
+    tids
+}
+
+/// Hands over the beginnings and ends of calls in these pages.
+fn each_call(pages: &[&Page], mut take: impl FnMut(u32, u64, &Call)) {
+    scan::each(pages, |event| {
+        if let Body::Enter(call) | Body::Exit { call, .. } = &event.body {
+            take(event.tid, event.time, call);
+        }
+    });
+}
+
+/// Whether a string may be of a path with one of these names.
+fn may_name(text: &Text, wanted: &[Vec<u8>]) -> bool {
+    text.is_string()
+        && match text.status {
+            StringStatus::Whole => has_name(&text.bytes, wanted),
+            StringStatus::Unreadable => false,
+            StringStatus::Cut | StringStatus::Ends => true,
+        }
+}
+
+fn has_name(path: &[u8], wanted: &[Vec<u8>]) -> bool {
+    search::names(path).any(|name| wanted.iter().any(|wanted| wanted == name))
+}
+
+/// Whether the calls behind the first stretch tell all of them that has to do with paths; `None`:
+/// it is not known.
+fn tells_all(
+    map: &Map<'_>,
+    place: &Place<'_>,
+    sought: &dyn Sought,
+    arguments: &Arguments,
+) -> Option<bool> {
+    let lacks = |(call, missing): &(CallKey, Missing)| {
+        abi(call.0).is_none_or(|abi| sought.lacks_path(abi, call.1, *missing))
+    };
+    let mut unbegun = Vec::new();
+    for (at, block) in map.open(Lane::Syscall, place.from) {
+        let entry = block.entry()?;
+        if entry.missing.iter().any(lacks) {
+            return Some(false);
+        }
+        if entry.unbegun.iter().any(lacks) {
+            unbegun.push(at);
+        }
+    }
+    // A call that ends in a file may have begun in the one before.
+    let mut found = Found::default();
+    map.decode(&unbegun, |_, pages| {
+        let mut ends = Vec::new();
+        scan::each(pages, |event| {
+            if let Body::Exit { call, ret, entered: None } = &event.body
+                && lacks(&((call.abi as u8, call.nr), Missing::of(call)))
+            {
+                ends.push(End { tid: event.tid, time: event.time, began: None, ret: *ret });
+            }
+        });
+        found.ends.extend(ends);
+    })?;
+    found.begin(map, place, arguments)?;
+    Some(found.ends.iter().all(|end| end.began.is_some()))
+}
+
+/// The processes that have such a path open where snapshots tell; `None`: one can't be read.
+fn open_in(place: &Place<'_>, wanted: &[Vec<u8>]) -> Option<FxHashSet<u32>> {
+    let mut found = FxHashSet::default();
+    let is_wanted = |snapshot: &Snapshot, object: u32| match snapshot.objects.get(object as usize) {
+        Some(Object::Named(name)) => has_name(name, wanted),
+        Some(Object::Socket(socket)) => {
+            matches!(&socket.ends, Ends::Unix { name, .. } if has_name(name, wanted))
+        }
+        None => false,
+    };
+    for reader in place.opened {
+        for block in reader.of(Block::Descriptors) {
+            let Ok(Content::Descriptors(document)) = reader.read(block) else { return None };
+            for snapshot in snapshots([document].into_iter()) {
+                for table in &snapshot.tables {
+                    if table.files.iter().any(|file| is_wanted(&snapshot, file.object)) {
+                        found.extend(&table.processes);
+                    }
+                }
+            }
+        }
+    }
+    Some(found)
+}
