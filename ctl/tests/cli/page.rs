@@ -192,7 +192,7 @@ fn interrupts_signals_and_requests_have_rows() {
     let device = 8 << 20 | 1;
     // Two that overlap: the request, the device, the sector, bytes, a write, flags, in a thread.
     for (request, issued) in [(1, at(100)), (2, at(150))] {
-        let body = plain(Kind::BlockIssue, &[request, device, 64, 0, 4096, 1, 0, 0], "");
+        let body = plain(Kind::BlockIssue, &[request, device, 64, 0, 4096, 1, 0, 1], "");
         recording.push(Lane::Trace, &Event { time: issued, cpu: 0, tid: 7, body });
     }
     for (request, done, error) in [(2, at(200), 0), (1, at(300), 1)] {

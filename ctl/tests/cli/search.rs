@@ -179,7 +179,7 @@ impl Machine {
             self.open(cpu, tid, fd);
             self.write(cpu, tid, fd);
         }
-        if tid % 5 == 0 {
+        if tid.is_multiple_of(5) {
             self.opens_rarely(cpu, tid);
         }
         if self.random(2) == 0 {
