@@ -10,6 +10,7 @@ use anyhow::{Result, bail, ensure};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Body, Call, Event, Page};
+use flightrec_format::descriptors::{Descriptor, Object, Snapshot, Table};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Lanes, Meta, Syscall, TaiOffset};
 use flightrec_format::part::PROVISIONAL_NS;
@@ -18,7 +19,7 @@ use flightrec_store::{
 };
 use serde::{Deserialize, Serialize};
 
-const CPUS: u16 = 2;
+pub(crate) const CPUS: u16 = 2;
 const SESSION: u64 = 0x00be_4c40;
 const BOOT: [u8; 16] = *b"flightrec bench!";
 const STARTED: u64 = 1_000_000_000;
@@ -30,6 +31,8 @@ const LEVEL: i32 = 1;
 const FILE: u64 = 64 << 20;
 /// Pages are drained this often, ns of the recording.
 const ROUND_NS: u64 = 500_000_000;
+/// Descriptors that each process has open.
+const DESCRIPTORS: u32 = 10;
 /// And synced each so many rounds.
 const SYNC_ROUNDS: u64 = 20;
 
@@ -56,7 +59,12 @@ struct Round {
 }
 
 /// What each file begins with.
-struct Beginning;
+struct Beginning {
+    /// The processes that were there before the recording.
+    processes: Vec<u32>,
+    /// When their descriptors were looked at last: as often as the rings are drained.
+    at: u64,
+}
 
 impl Opening for Beginning {
     fn meta(&mut self) -> Meta {
@@ -68,13 +76,34 @@ impl Opening for Beginning {
     }
 
     fn descriptors(&mut self) -> Option<(u64, Vec<u8>)> {
-        None
+        let at = self.at;
+        let objects = [&b"/dev/null"[..], b"/var/log/worker.log", b"pipe:[4711]"];
+        let object = |fd: u32| fd.min(objects.len() as u32 - 1);
+        let files =
+            (0..DESCRIPTORS).map(|fd| Descriptor { fd, cloexec: false, object: object(fd) });
+        let files: Vec<Descriptor> = files.collect();
+        let table = |process: &u32| Table { processes: vec![*process], files: files.clone() };
+        let snapshot = Snapshot {
+            begin: at,
+            end: at,
+            left_out: 0,
+            objects: objects.map(|name| Object::Named(name.into())).into(),
+            tables: self.processes.iter().map(table).collect(),
+        };
+        Some((at, snapshot.encode()))
     }
 }
 
 /// Writes a store of at least so many events into an empty directory, as the daemon does: one
-/// thread makes events, `rate` a second, this one files.
-pub(crate) fn make(dir: &Path, events: u64, rate: u64, turn: Turn) -> Result<Made> {
+/// thread makes events, `rate` a second, this one files. `processes`: those that are there before.
+pub(crate) fn make(
+    dir: &Path,
+    events: u64,
+    rate: u64,
+    turn: Turn,
+    processes: Vec<u32>,
+) -> Result<Made> {
+    let mut beginning = Beginning { processes, at: STARTED };
     ensure!(fs::read_dir(dir)?.next().is_none(), "{}: not empty", dir.display());
     let (to, from) = sync_channel::<Round>(8);
     let source = std::thread::spawn(move || {
@@ -113,7 +142,8 @@ pub(crate) fn make(dir: &Path, events: u64, rate: u64, turn: Turn) -> Result<Mad
         // Until then the last entry could yet become a whole call.
         let mono = end.time + PROVISIONAL_NS;
         ensure!(writer.ready(now(mono)), "the files can't be written: {:?}", writer.state());
-        let state = writer.append(pages, mono, &mut Beginning, now(mono));
+        beginning.at = end.time - ROUND_NS / 2;
+        let state = writer.append(pages, mono, &mut beginning, now(mono));
         ensure!(*state == State::Ready, "the files can't be written: {state:?}");
         let mut totals = end.totals();
         totals.now = mono;
@@ -128,7 +158,7 @@ pub(crate) fn make(dir: &Path, events: u64, rate: u64, turn: Turn) -> Result<Mad
         made.span = end.time - STARTED;
     }
     let end = now(STARTED + made.span + PROVISIONAL_NS);
-    if let Some(job) = writer.close(&mut Beginning, end) {
+    if let Some(job) = writer.close(&mut beginning, end) {
         writer.synced(job.run(), end);
     }
     drop(from);

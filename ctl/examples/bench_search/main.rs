@@ -96,7 +96,9 @@ impl Options {
 fn main() -> Result<()> {
     let options = Options::parse()?;
     if let Some(dir) = &options.make {
-        let made = made::make(dir, options.events, RATE, turn)?;
+        let workers = |cpu| (0..THREADS as u32).map(move |thread| first(cpu) + thread);
+        let processes = (0..made::CPUS).flat_map(workers).collect();
+        let made = made::make(dir, options.events, RATE, turn, processes)?;
         println!("{}", serde_json::to_string(&made)?);
         return Ok(());
     }
@@ -179,8 +181,7 @@ fn ask(options: &Options, dir: &Path, question: &Question) -> Result<(f64, u64)>
 /// Lines of the answer, which must be complete, and be what is to be found.
 fn lines(options: &Options, dir: &Path, question: &Question) -> Result<usize> {
     let mut command = command(options, dir, question);
-    // Descriptors that were opened before the recording have no paths.
-    if question.args.first() == Some(&"dump") && !question.args.contains(&"--path") {
+    if question.args.first() == Some(&"dump") {
         command.arg("--strict");
     }
     let output = command.output()?;
@@ -245,10 +246,15 @@ fn report(options: &Options, made: &Made, answers: &[Answer<'_>]) {
     }
 }
 
+/// The first thread of a CPU, which is a process of its own as all are.
+fn first(cpu: u16) -> u32 {
+    1000 + 1000 * u32::from(cpu)
+}
+
 /// A thread's turn: its read ends, it makes a few calls, wakes another thread, and sleeps in a
 /// read. Now and then a program is executed, an open fails, or a thread sleeps long.
 fn turn(cpu: &mut Cpu) -> Result<()> {
-    let first = 1000 + 1000 * u32::from(cpu.number);
+    let first = first(cpu.number);
     let me = first + cpu.thread as u32;
     if cpu.turns < THREADS {
         cpu.put(me, renamed(me, "init", &format!("worker-{}", cpu.thread)))?;

@@ -15,7 +15,7 @@ use crate::fds::{Fds, Naming};
 use crate::holes::Holes;
 use crate::pipeline::delay::Item;
 use crate::pipeline::front::Front;
-use crate::pipeline::{Doubts, EventContext, Merging, Resolver, Sink, Wants, events};
+use crate::pipeline::{Doubts, EventContext, Merging, Ongoing, Resolver, Sink, Wants, events};
 use crate::source::Recording;
 use crate::threads::THREADS_MAX;
 use crate::window::{Window, with_leads};
@@ -36,17 +36,27 @@ pub struct Reading<'a> {
     pub all: bool,
     /// When system calls may be missing in it.
     pub holes: Holes,
-    /// Of a stretch that is read behind another one: what is known of threads and calls where it
-    /// begins, and when that is.
-    pub joins: Option<(&'a Front, u64)>,
+    /// Of a stretch that is read behind another one: what is known where it begins.
+    pub joins: Option<Joined<'a>>,
+}
+
+/// What is known where a stretch begins that is read behind another one.
+#[derive(Clone, Copy)]
+pub struct Joined<'a> {
+    /// Of threads and calls.
+    pub front: &'a Front,
+    /// Of calls that go on, and of descriptors.
+    pub calls: Ongoing<'a>,
+    /// When it begins.
+    pub from: u64,
 }
 
 impl Reading<'_> {
     /// What a pass begins with that begins with this; and when, where it goes on.
     fn front(&self, recording: &Recording) -> (Front, u64) {
         match self.joins {
-            Some((before, from)) => {
-                let mut front = before.again();
+            Some(Joined { front, from, .. }) => {
+                let mut front = front.again();
                 front.go_on(recording, self.holes.clone(), from);
                 (front, from)
             }
@@ -89,7 +99,7 @@ pub fn doubts(
     {
         return doubts;
     }
-    count(recording, windows, doubts, filter, reading.all, front)
+    count(recording, windows, doubts, filter, reading, front)
 }
 
 /// Whether calls may end in a window of which their beginnings would have to be known. Where this
@@ -139,7 +149,7 @@ fn count(
     windows: &Windows,
     doubts: Doubts,
     filter: &Filter,
-    all: bool,
+    reading: &Reading<'_>,
     (mut front, from): (Front, u64),
 ) -> Doubts {
     let hull = windows.hull();
@@ -147,23 +157,25 @@ fn count(
     let wall = recording.wall_clock(0);
     let mut resolver = Resolver::new(recording, windows.clone(), filter.clone(), wall, wants);
     resolver.doubts = Some(doubts);
+    // A call that goes on, and the last change of a descriptor, may be long before this stretch.
+    if let Some(joined) = reading.joins {
+        resolver.resume(joined.calls, recording, from);
+    }
     let each = &mut |item: &mut Item, _| {
         // Nothing is written, so nothing fails.
         let _ = resolver.take(&mut item.event, &item.found, &mut Nowhere);
         Ok::<(), Infallible>(())
     };
     let until = with_leads(hull).until;
-    let mut events = events(recording, hull, all || filter.has_paths());
+    let mut events = events(recording, hull, reading.all || filter.has_paths());
     while let Some(event) = events.read(front.spare()) {
         if event.time >= until {
             break;
         }
-        // What was before, the front knows already.
-        let Ok(()) = if event.time < from {
-            each(&mut Item::new(event), 0)
-        } else {
-            front.take(event, each)
-        };
+        // What was before is known already.
+        if event.time >= from {
+            let Ok(()) = front.take(event, each);
+        }
     }
     let Ok(()) = front.end(each);
     resolver.doubts.take().unwrap_or_default()

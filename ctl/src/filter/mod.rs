@@ -34,7 +34,7 @@ use flightrec_format::abi::kinds::Unit;
 use flightrec_format::decode::{Body, Call, Event};
 
 use self::calls::CallSet;
-pub use self::doubts::{Reading, doubts};
+pub use self::doubts::{Joined, Reading, doubts};
 pub use self::hints::Seen;
 pub use self::limits::Limits;
 pub use self::names::{Names, comm};

@@ -24,7 +24,7 @@ use flightrec_format::merge::{Merge, Stream};
 use self::back::Back;
 use crate::coverage;
 use crate::fds::Naming;
-use crate::filter::Filter;
+use crate::filter::{Filter, Joined};
 use crate::holes::Holes;
 use crate::pipeline::delay::Item;
 use crate::pipeline::front::Front;
@@ -137,9 +137,9 @@ impl Going {
         pass(pays(recording), (front, || back), events, End { until, goes_on }, out)
     }
 
-    /// What is known of threads and calls at the end of the stretch.
-    pub fn front(&self) -> &Front {
-        &self.front
+    /// What is known at the end of the stretch, where the next one begins.
+    pub fn joined(&self, from: u64) -> Joined<'_> {
+        Joined { front: &self.front, calls: self.back.resolver.ongoing(), from }
     }
 
     /// Events printed so far.

@@ -15,7 +15,7 @@ use super::{Key, Report, Sums};
 use crate::announce::announce;
 use crate::coverage::{self, Report as Coverage};
 use crate::fds::Naming;
-use crate::filter::{Filter, FilterError, FilterPlan, Reading, doubts};
+use crate::filter::{Filter, FilterError, FilterPlan, Joined, Reading, doubts};
 use crate::left_out::LeftOuts;
 use crate::options::kernel_dump::KernelDump;
 use crate::options::past::Past;
@@ -239,7 +239,11 @@ impl<'a> Pass<'a> {
         let mut holes = coverage::holes(recording, Window { from, until: end });
         holes.begin(lead);
         if !is_beside {
-            let joined = going.as_ref().map(|going| (&going.front, from));
+            let joined = going.as_ref().map(|going| Joined {
+                front: &going.front,
+                calls: going.resolver.ongoing(),
+                from,
+            });
             let reading = Reading { all: everything, holes: holes.clone(), joins: joined };
             let reports = reports(recording, &windows, clock.now, &filter, &reading);
             self.report.coverage(recording, &reports);

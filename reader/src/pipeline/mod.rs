@@ -37,7 +37,7 @@ pub use self::doubts::{Doubt, Doubts};
 pub use self::functions::FunctionCall;
 pub use self::operations::Operation;
 pub use self::requests::{DiskUse, Flight, Request};
-pub use self::resolve::{Merging, Resolver, Sink, Wants};
+pub use self::resolve::{Merging, Ongoing, Resolver, Sink, Wants};
 pub use self::since::Since;
 use crate::source::Recording;
 use crate::window::{Window, with_leads};

@@ -58,6 +58,15 @@ pub trait Sink {
     fn event(&mut self, event: &Event, known: &EventContext<'_>) -> io::Result<()>;
 }
 
+/// What is known at a moment of calls and descriptors.
+#[derive(Debug, Clone, Copy)]
+pub struct Ongoing<'a> {
+    /// Calls that go on, if their arguments are wanted.
+    entries: Option<&'a Entries>,
+    /// Descriptors, if they are wanted.
+    fds: Option<&'a Fds>,
+}
+
 /// Takes events that are complete, in order, and shows those that are wanted.
 pub struct Resolver<C> {
     windows: Windows,
@@ -132,6 +141,22 @@ impl<C: Choice> Resolver<C> {
     fn know(&mut self, recording: &Recording) {
         if let Some(left_outs) = LeftOuts::of(recording) {
             self.queues.learn(&left_outs);
+        }
+    }
+
+    /// What another pass needs that begins where this one has come to.
+    pub fn ongoing(&self) -> Ongoing<'_> {
+        Ongoing { entries: self.entries.as_ref(), fds: self.follows_fds.then_some(&self.fds) }
+    }
+
+    /// Takes over what is known where another pass had come to, at `from`, as far as it is needed.
+    pub fn resume(&mut self, before: Ongoing<'_>, recording: &Recording, from: u64) {
+        if let (Some(own), Some(entries)) = (&mut self.entries, before.entries) {
+            own.clone_from(entries);
+        }
+        if let Some(fds) = before.fds.filter(|_| self.follows_fds) {
+            self.fds.clone_from(fds);
+            self.fds.go_on(recording, from);
         }
     }
 

@@ -195,7 +195,7 @@ impl<'a, T: Target> Dump<'a, T> {
         let reading = Reading {
             all: everything,
             holes: holes.clone(),
-            joins: going.as_ref().map(|going| (going.front(), read.from)),
+            joins: going.as_ref().map(|going| going.joined(read.from)),
         };
         // Of what is known beside its pages, and has been told, they are not asked.
         let is_sure = self.is_told && recording.sure.is_some() && recording.whole_files;
