@@ -321,3 +321,69 @@ fn a_window_in_stretches_is_saved_as_one_file() {
         assert_eq!(out.path().read_dir().unwrap().count(), 6, "a file for each");
     }
 }
+
+/// A call and a descriptor of an earlier stretch are known in the later ones: what the filter can't
+/// decide is no more than of a window that is read at once.
+#[test]
+fn what_a_path_filter_knows_goes_on() {
+    const OPENAT: u16 = 257;
+    const WRITE: u16 = 1;
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::new();
+    let mut disk = Disk::new(dir.path(), meta(), WALL, 60);
+    let begin = NOW - 19 * SECOND;
+    let call = |nr, args: &[u64], path: Option<&str>| {
+        let text = |path: &str| {
+            let bytes = path.as_bytes().into();
+            Text { index: 1, status: StringStatus::Whole, bytes }
+        };
+        let nargs = args.len() as u8;
+        let mut call = Call { nr, abi: Abi::Native, nargs, args: [0; 6], strings: Vec::new() };
+        call.args.iter_mut().zip(args).for_each(|(to, arg)| *to = *arg);
+        call.strings = path.map(text).into_iter().collect();
+        call
+    };
+    let push = |recording: &mut Recording, time, tid, body| {
+        recording.push(Lane::Syscall, &event(time, 0, tid, body));
+    };
+    let opens = |path: &str| call(OPENAT, &[u64::MAX - 99, 0x1000, 0], Some(path));
+    let whole = |call: Call, ret, entered| Body::Exit { call, ret, entered: Some(entered) };
+    let bare = || call(WRITE, &[], None);
+    push(&mut recording, begin, 900, Body::Enter(opens("/srv/log")));
+    push(&mut recording, begin + 100, 900, whole(opens("/srv/log"), 5, begin));
+    push(&mut recording, begin + 200, 900, Body::Enter(call(WRITE, &[5, 0x2000, 64], None)));
+    for n in 0..19_000u64 {
+        let time = begin + SECOND / 1000 + n * SECOND / 1000;
+        let path = format!("/tmp/some/file/number/{n}");
+        push(&mut recording, time, 7, Body::Enter(opens(&path)));
+        push(&mut recording, time + 100, 7, whole(opens(&path), -2, time));
+        // It ends long after it began, and writes once more.
+        if n == 15_000 {
+            let again = call(WRITE, &[5, 0x2000, 64], None);
+            let exit = Body::Exit { call: bare(), ret: 64, entered: None };
+            push(&mut recording, time + 200, 900, exit);
+            push(&mut recording, time + 300, 900, Body::Enter(again.clone()));
+            push(&mut recording, time + 400, 900, whole(again, 0, time + 300));
+        }
+        if n % 500 == 499 {
+            disk.drain(&mut recording, time + 1000);
+        }
+    }
+    disk.close(&mut recording, begin + 20 * SECOND);
+    let args = ["dump", "--store", dir.path().to_str().unwrap(), "--all", "--path", "/srv/log"];
+    let args = [&args[..], &["--strict"]].concat();
+    let ask = |memory| {
+        let output = run(memory, &args);
+        assert_eq!(output.status.code(), Some(0), "{memory}: {}", stderr(&output));
+        output
+    };
+    let (one, many) = (stdout(&ask("512MiB")), stdout(&ask(SMALL)));
+    assert!(many.matches("coverage").count() > one.matches("coverage").count(), "{many}");
+    assert_eq!(events(&one), events(&many));
+    assert_eq!(events(&many).iter().filter(|line| line.contains("write")).count(), 4, "{many}");
+    // With an index, only the first stretch is read whole.
+    for file in files(dir.path()) {
+        search::write(&file, &search::make(&file).unwrap()).unwrap();
+    }
+    assert_eq!(events(&stdout(&ask(SMALL))), events(&one));
+}

@@ -129,7 +129,7 @@ fn found(made: &[Made], args: FilterSpec) -> (Vec<Row>, u64) {
     let reading = reading(&recording);
     let found = doubts(&recording, &all, &all, &filter, &reading);
     let front = reading.front(&recording);
-    let forced = count(&recording, &all, Doubts::new(all.iter()), &filter, false, front);
+    let forced = count(&recording, &all, Doubts::new(all.iter()), &filter, &reading, front);
     assert!(found.all().eq(forced.all()), "the quick look");
     let row = |row: &Doubt| (row.cpu, row.part.name(), row.from, row.until, row.events);
     let renderer = Renderer::new(&recording.meta, Options::default());

@@ -167,7 +167,8 @@ impl FilesPart {
     /// before the files do, the second may.
     pub(super) fn foretell(&mut self) -> Option<Foretold> {
         let Question { since, until, everything } = self.question;
-        if everything {
+        // What is before the window would have to be told apart from it.
+        if everything && !matches!(since, Edge::Open) {
             return None;
         }
         let joins = self.joins.filter(|joins| joins.is_whole && self.number < 2)?;
