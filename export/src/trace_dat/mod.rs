@@ -13,7 +13,7 @@ mod formats;
 mod pages;
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
@@ -47,6 +47,8 @@ const TEXT_MAX: usize = DATA_MAX - COMMON - 16 - 4;
 
 /// Makes a trace.
 pub struct TraceDat {
+    /// Where its temporary file is.
+    dir: PathBuf,
     pages: Pages,
     formats: Formats,
     boot: Option<String>,
@@ -77,6 +79,7 @@ impl TraceDat {
             source,
         };
         Ok(Self {
+            dir: dir.to_owned(),
             pages: Pages::new(tempfile::tempfile_in(dir).map_err(failed)?),
             formats: Formats::default(),
             boot: None,
@@ -124,7 +127,7 @@ impl TraceDat {
     /// Appends the event that was made.
     fn push(&mut self, cpu: u16, time: u64) -> Result<(), ExportError> {
         self.cpus = self.cpus.max(cpu.saturating_add(1));
-        self.pages.event(cpu, time, &self.data).map_err(spool)
+        self.pages.event(cpu, time, &self.data).map_err(|e| spool(&self.dir, e))
     }
 
     /// Appends an event of one text.
@@ -145,7 +148,7 @@ impl TraceDat {
     /// Tells the gaps of a CPU that end until `time`.
     fn end_gaps(&mut self, cpu: u16, time: u64) -> Result<(), ExportError> {
         for gap in self.gaps.end(cpu, time) {
-            self.pages.miss(cpu, gap.missing).map_err(spool)?;
+            self.pages.miss(cpu, gap.missing).map_err(|e| spool(&self.dir, e))?;
             self.note((cpu, gap.until), "gap", 0, &gap.told)?;
         }
         Ok(())
@@ -252,8 +255,11 @@ fn pair(text: &mut String, key: &str, value: Value<'_>) {
     };
 }
 
-fn spool(source: std::io::Error) -> ExportError {
-    ExportError::Io { what: "can't write to the temporary file".to_owned(), source }
+fn spool(dir: &Path, source: std::io::Error) -> ExportError {
+    ExportError::Io {
+        what: format!("can't write to a temporary file in {}", dir.display()),
+        source,
+    }
 }
 
 /// As in `common_flags`.
@@ -394,7 +400,7 @@ impl Exporter for TraceDat {
         }
         // trace-cmd takes a trace of no CPU for a broken one.
         self.cpus = self.cpus.max(1);
-        let counts = self.pages.finish(self.cpus).map_err(spool)?;
+        let counts = self.pages.finish(self.cpus).map_err(|e| spool(&self.dir, e))?;
         self.header(&counts, out);
         self.next = Some((0, 0));
         Ok(())
@@ -404,7 +410,7 @@ impl Exporter for TraceDat {
         let Some((cpu, from)) = self.next.filter(|(cpu, _)| *cpu < self.cpus) else {
             return Ok(false);
         };
-        self.next = match self.pages.read(cpu, from, out).map_err(spool)? {
+        self.next = match self.pages.read(cpu, from, out).map_err(|e| spool(&self.dir, e))? {
             Some(from) => Some((cpu, from)),
             None => cpu.checked_add(1).map(|cpu| (cpu, 0)),
         };
