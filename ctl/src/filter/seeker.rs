@@ -23,6 +23,7 @@ pub struct Seeker {
 }
 
 impl FilterPlan {
+    /// Names one of which is in every path that is wanted; `None`: not known.
     fn paths(&self) -> Option<Vec<Vec<u8>>> {
         paths::names(&self.paths)
     }
@@ -41,7 +42,7 @@ impl FilterPlan {
             return if self.paths.is_empty() {
                 is_long && only_ends
             } else {
-                !is_timed && is_of_calls(self.kinds) && paths::names(&self.paths).is_some()
+                !is_timed && is_of_calls(self.kinds) && self.paths().is_some()
             };
         }
         asks_for_threads || asks_for_calls && is_of_calls(self.kinds)
