@@ -32,6 +32,8 @@ impl<'p> Events<'p> {
 }
 
 impl Stream for Events<'_> {
+    type Item = Event;
+
     #[inline]
     fn read(&mut self, into: &mut Event) -> bool {
         loop {

@@ -11,13 +11,31 @@ use crate::ring;
 /// Where a stream stands: time and CPU of its first event, and its number.
 type StreamPosition = (u64, u16, usize);
 
+/// What has a time and a CPU.
+pub trait Timed {
+    /// ns of `CLOCK_MONOTONIC`, and the CPU.
+    fn when(&self) -> (u64, u16);
+}
+
+impl Timed for Event {
+    #[inline]
+    fn when(&self) -> (u64, u16) {
+        (self.time, self.cpu)
+    }
+}
+
 /// A stream of events in time order.
 pub trait Stream {
+    /// What an event is.
+    type Item: Timed + Default;
+
     /// Puts its next event where another one was. `false`: there is none, and `into` is any event.
-    fn read(&mut self, into: &mut Event) -> bool;
+    fn read(&mut self, into: &mut Self::Item) -> bool;
 }
 
 impl Stream for ring::Events<'_> {
+    type Item = Event;
+
     #[inline]
     fn read(&mut self, into: &mut Event) -> bool {
         ring::Events::read(self, into)
@@ -25,6 +43,8 @@ impl Stream for ring::Events<'_> {
 }
 
 impl Stream for ring::IntoEvents {
+    type Item = Event;
+
     fn read(&mut self, into: &mut Event) -> bool {
         ring::IntoEvents::read(self, into)
     }
@@ -32,9 +52,8 @@ impl Stream for ring::IntoEvents {
 
 /// Events of all streams by time, then CPU, then lane (the streams' order). One event of each
 /// stream is held, no more; it stays in its box from the page to the line.
-#[derive(Clone)]
-pub struct Merge<S> {
-    streams: Vec<(S, Option<Box<Event>>)>,
+pub struct Merge<S: Stream> {
+    streams: Vec<(S, Option<Box<S::Item>>)>,
     /// The stream whose turn it is.
     first: Option<usize>,
     /// The others.
@@ -53,9 +72,10 @@ impl<S: Stream> Merge<S> {
         let mut streams: Vec<_> = streams.into_iter().map(|stream| (stream, None)).collect();
         let mut heap = BinaryHeap::with_capacity(streams.len());
         for (at, (stream, head)) in streams.iter_mut().enumerate() {
-            let mut event = Box::<Event>::default();
+            let mut event = Box::<S::Item>::default();
             if stream.read(&mut event) {
-                heap.push(Reverse((event.time, event.cpu, at)));
+                let (time, cpu) = event.when();
+                heap.push(Reverse((time, cpu, at)));
                 *head = Some(event);
             }
         }
@@ -67,12 +87,12 @@ impl<S: Stream> Merge<S> {
     /// When the next event was.
     pub fn time(&self) -> Option<u64> {
         let (_, head) = self.streams.get(self.first?)?;
-        head.as_ref().map(|event| event.time)
+        head.as_ref().map(|event| event.when().0)
     }
 
     /// The next event; `spare` is used for a later one.
     #[inline]
-    pub fn read(&mut self, mut spare: Box<Event>) -> Option<Box<Event>> {
+    pub fn read(&mut self, mut spare: Box<S::Item>) -> Option<Box<S::Item>> {
         let at = self.first?;
         let (stream, head) = self.streams.get_mut(at)?;
         if !stream.read(&mut spare) {
@@ -80,7 +100,8 @@ impl<S: Stream> Merge<S> {
             self.turn(None);
             return event;
         }
-        let place = (spare.time, spare.cpu, at);
+        let (time, cpu) = spare.when();
+        let place = (time, cpu, at);
         let event = head.replace(spare);
         // Most streams go on for a while before it is another's turn.
         if place > self.until {
@@ -108,9 +129,9 @@ impl<S: Stream> Merge<S> {
 }
 
 impl<S: Stream> Iterator for Merge<S> {
-    type Item = Event;
+    type Item = S::Item;
 
-    fn next(&mut self) -> Option<Event> {
+    fn next(&mut self) -> Option<S::Item> {
         self.read(Box::default()).map(|event| *event)
     }
 }
@@ -125,6 +146,8 @@ mod tests {
     }
 
     impl Stream for std::vec::IntoIter<Event> {
+        type Item = Event;
+
         fn read(&mut self, into: &mut Event) -> bool {
             self.next().is_some_and(|event| {
                 *into = event;

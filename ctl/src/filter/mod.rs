@@ -45,6 +45,7 @@ pub use self::spec::FilterSpec;
 pub use self::stretch::StretchFacts;
 use crate::fds::FdNames;
 use crate::kind::{Kind, Kinds};
+use crate::pipeline::ends::CallEnd;
 use crate::pipeline::{CallFacts, Part};
 use crate::threads::Threads;
 
@@ -149,6 +150,25 @@ impl Filter {
     pub fn lacks(&self, call: &Call, fds: FdNames<'_>, alone: bool) -> Option<Part> {
         let lacks = self.paths.as_ref()?.lacks(call, fds)?;
         Some(if alone && lacks != Part::Descriptors { Part::Entries } else { lacks })
+    }
+
+    /// Whether the ends of calls alone tell which of them are wanted.
+    pub fn is_of_ends(&self) -> bool {
+        let Self { pids, trees, comms, cgroups, units, paths, .. } = self;
+        (pids.is_empty(), trees.is_empty(), comms.is_empty()) == (true, true, true)
+            && (cgroups.is_none(), units.is_none(), paths.is_none()) == (true, true, true)
+            && (self.slower_than, self.faster_than) == (None, None)
+    }
+
+    /// Whether the end of a call is wanted, if [ends alone tell](Self::is_of_ends).
+    pub fn wants_end(&self, end: &CallEnd) -> bool {
+        let CallEnd { tid, cpu, abi, nr, ret, .. } = *end;
+        let call = Call { nr, abi, nargs: 0, args: [0; 6], strings: Vec::new() };
+        self.kinds.has(Kind::SysExit)
+            && (self.cpus.is_empty() || self.cpus.contains(&cpu))
+            && (self.tids.is_empty() || self.tids.contains(&tid))
+            && self.calls.as_ref().is_none_or(|calls| calls.has(&call))
+            && self.wants_error(&call, Some(ret))
     }
 
     /// Whether the event is wanted, given the threads as they are when it happens.

@@ -6,6 +6,7 @@
 use std::mem;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 
+use flightrec_format::decode::Event;
 use flightrec_format::merge::{Merge, Stream};
 
 use super::packed::Packed;
@@ -64,7 +65,7 @@ impl FromFront {
 
 /// Sends all events before `until` that come out of `front`, until nobody takes them. Where more
 /// are to come (`goes_on`), those that still wait for them stay in `front`, which comes back.
-pub(super) fn fill<S: Stream>(
+pub(super) fn fill<S: Stream<Item = Event>>(
     mut front: Front,
     events: Merge<S>,
     until: u64,

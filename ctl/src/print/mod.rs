@@ -158,7 +158,7 @@ struct End {
 
 /// The pass, on two threads or on this one alone. What it is made of: the first half, and the
 /// second, which it takes a while to make.
-fn pass<S: Stream, W: Write>(
+fn pass<S: Stream<Item = Event>, W: Write>(
     on_two: bool,
     (mut front, back): (Front, impl FnOnce() -> Back),
     events: impl FnOnce() -> Merge<S> + Send,

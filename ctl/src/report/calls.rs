@@ -1,6 +1,6 @@
 //! `report calls`: system calls, as `strace -c` sums them up.
 
-use flightrec_analysis::groups::Order;
+use flightrec_analysis::groups::{Order, Sum};
 use flightrec_format::decode::Body;
 use flightrec_sums::model::Table;
 
@@ -52,9 +52,28 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// Counts calls where they end.
-pub(super) struct Calls {
+#[derive(Debug, Clone, Copy)]
+pub struct Calls {
     /// Only calls that failed count.
     pub(super) is_of_failures: bool,
+}
+
+impl Calls {
+    /// Whether a call counts that ended with this error, or with none.
+    pub(super) fn counts(self, failure: Option<i32>) -> bool {
+        !self.is_of_failures || failure.is_some()
+    }
+
+    /// Adds a call: how long it took, if that is known, and with which error it ended.
+    pub(super) fn add(sum: &mut Sum, took: Option<u64>, failure: Option<i32>) {
+        if let Some(ns) = took {
+            sum.add(ns);
+        } else {
+            sum.add_untold();
+            sum.extra(UNTIMED, 1);
+        }
+        sum.extra(ERRORS, u64::from(failure.is_some()));
+    }
 }
 
 impl Report for Calls {
@@ -66,6 +85,10 @@ impl Report for Calls {
         if self.is_of_failures { &[Table::Errors] } else { &[Table::Calls] }
     }
 
+    fn of_ends(&self) -> Option<Calls> {
+        Some(*self)
+    }
+
     fn event(&mut self, seen: &Seen<'_>, to: &mut Sums) {
         let Body::Exit { call, ret, .. } = &seen.event.body else { return };
         if !seen.is_wanted {
@@ -73,17 +96,11 @@ impl Report for Calls {
         }
         let session = to.session();
         let failure = session.and_then(|of| of.failures().failure(call.abi, call.nr, *ret));
-        if self.is_of_failures && failure.is_none() {
+        if !self.counts(failure) {
             return;
         }
         let file = if to.is_by(Key::File) { seen.object() } else { None };
         let sum = to.of(&Facts { errno: failure, file, ..seen.facts() });
-        if let Some(ns) = seen.known.duration_ns {
-            sum.add(ns);
-        } else {
-            sum.add_untold();
-            sum.extra(UNTIMED, 1);
-        }
-        sum.extra(ERRORS, u64::from(failure.is_some()));
+        Self::add(sum, seen.known.duration_ns, failure);
     }
 }

@@ -10,6 +10,7 @@ mod block;
 mod bytes;
 mod calls;
 pub mod csv;
+mod ends;
 mod facts;
 pub mod folded;
 mod irq;
@@ -39,6 +40,7 @@ use flightrec_analysis::stretches::{Ran, Stretch};
 use flightrec_format::decode::{Body, Event};
 use flightrec_sums::model::{Cell, Group, Table as SumsTable};
 
+pub use self::calls::Calls;
 pub use self::facts::Facts;
 pub use self::key::Key;
 pub use self::origin::Told;
@@ -118,6 +120,11 @@ pub trait Report {
     /// What a recording, or a stretch of one, has of the window, before its events.
     fn coverage(&mut self, _recording: &Recording, _reports: &[Coverage]) {}
 
+    /// Whether it counts nothing but the ends of calls, and which.
+    fn of_ends(&self) -> Option<Calls> {
+        None
+    }
+
     /// An event. All events that are read come here, also those outside of the window.
     fn event(&mut self, _seen: &Seen<'_>, _to: &mut Sums) {}
 
@@ -172,7 +179,7 @@ pub fn waits_of_work() -> Box<dyn Report> {
 
 /// `calls` of which only failures count.
 pub fn failures() -> Box<dyn Report> {
-    Box::new(calls::Calls { is_of_failures: true })
+    Box::new(Calls { is_of_failures: true })
 }
 
 /// One of the reports that there are.
@@ -186,7 +193,7 @@ pub struct ReportKind {
 
 /// All reports.
 pub const ALL: [ReportKind; 11] = [
-    kind(&calls::SHAPE, || Box::new(calls::Calls { is_of_failures: false })),
+    kind(&calls::SHAPE, || Box::new(Calls { is_of_failures: false })),
     kind(&waits::WAITS, || Box::new(waits::Waits::new(&waits::WAITS))),
     kind(&runq::SHAPE, || Box::new(runq::RunQueue)),
     kind(&waits::OFFCPU, || Box::new(waits::Waits::new(&waits::OFFCPU))),

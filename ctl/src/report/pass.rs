@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use flightrec_format::merge::Merge;
 use flightrec_reader::Session;
 
+use super::ends::EndSums;
 use super::minutes::{Minutes, SumsTold, Wanted};
 use super::stage::{Marked, Stage, To};
 use super::table::{Period, Table};
@@ -116,7 +117,15 @@ pub(super) struct Pass<'a> {
 }
 
 /// What is known of one recording so far.
-struct Going {
+enum Going {
+    /// From all its events.
+    Events(Box<OfEvents>),
+    /// From the ends of its calls.
+    Ends(EndSums),
+}
+
+/// A pass over all events.
+struct OfEvents {
     front: Front,
     resolver: Resolver<Marked>,
     stage: Stage,
@@ -239,10 +248,11 @@ impl<'a> Pass<'a> {
         let mut holes = coverage::holes(recording, Window { from, until: end });
         holes.begin(lead);
         if !is_beside {
-            let joined = going.as_ref().map(|going| Joined {
-                front: &going.front,
-                calls: going.resolver.ongoing(),
-                from,
+            let joined = going.as_ref().and_then(|going| match going {
+                Going::Events(of) => {
+                    Some(Joined { front: &of.front, calls: of.resolver.ongoing(), from })
+                }
+                Going::Ends(_) => None,
             });
             let reading = Reading { all: everything, holes: holes.clone(), joins: joined };
             let reports = reports(recording, &windows, clock.now, &filter, &reading);
@@ -253,20 +263,32 @@ impl<'a> Pass<'a> {
             return Ok(());
         }
         let mut going = match going {
-            Some(mut going) => {
-                going.front.go_on(recording, holes, from);
-                going.resolver.go_on(recording, shown.clone(), from);
-                going
+            Some(Going::Events(mut of)) => {
+                of.front.go_on(recording, holes, from);
+                of.resolver.go_on(recording, shown.clone(), from);
+                Going::Events(of)
             }
-            None => self.begin(recording, holes, &shown, &filter, wall),
+            Some(Going::Ends(ends)) => Going::Ends(ends),
+            None => match EndSums::new(&*self.report, &self.by, &filter) {
+                Some(ends) => Going::Ends(ends),
+                None => {
+                    Going::Events(Box::new(self.begin(recording, holes, &shown, &filter, wall)))
+                }
+            },
         };
         self.sums.go_on(Arc::new(Session::new(&recording.meta)));
-        going.stage.expect(recording, shown, Window { from, until });
-        going.run(recording, (from, until), &mut *self.report, &mut self.sums, goes_on)?;
+        match &mut going {
+            Going::Events(of) => {
+                of.stage.expect(recording, shown, Window { from, until });
+                of.run(recording, (from, until), &mut *self.report, &mut self.sums, goes_on)?;
+                if let Some(ns) = of.stage.unknown_ns().filter(|_| !goes_on) {
+                    self.unknown_ns = Some(self.unknown_ns.unwrap_or(0).saturating_add(ns));
+                }
+            }
+            Going::Ends(ends) => ends.add(recording, (from, until), &shown, &mut self.sums),
+        }
         if goes_on {
             self.going = Some(going);
-        } else if let Some(ns) = going.stage.unknown_ns() {
-            self.unknown_ns = Some(self.unknown_ns.unwrap_or(0).saturating_add(ns));
         }
         Ok(())
     }
@@ -278,13 +300,13 @@ impl<'a> Pass<'a> {
         shown: &Windows,
         filter: &Filter,
         wall: WallClock,
-    ) -> Going {
+    ) -> OfEvents {
         let wants = Wants { naming: self.scope.naming, merging: Merging::Never };
         let (stage, marked) = Stage::new(recording, shown.clone(), filter, &*self.report, &self.by);
         let mut resolver = Resolver::new(recording, shown.clone(), marked, wall, wants);
         // All events, from the first on: whether one is in the window is decided here.
         resolver.lead = Some(0);
-        Going { front: Front::new(recording, holes), resolver, stage, begun: false }
+        OfEvents { front: Front::new(recording, holes), resolver, stage, begun: false }
     }
 
     /// Notes what a chapter covers.
@@ -316,7 +338,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-impl Going {
+impl OfEvents {
     /// Takes the events of a stretch.
     fn run(
         &mut self,

@@ -160,6 +160,12 @@ impl<'a> Decoder<'a> {
         self.summary.damage.as_ref()
     }
 
+    /// The moment from which the times of the records that come next count.
+    #[inline]
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
     /// Keeps the first fault.
     fn fault(&mut self, fault: Fault, at: usize) {
         if self.summary.damage.is_none() {
@@ -251,7 +257,7 @@ impl<'a> Decoder<'a> {
 
     /// The next record of an event of this lane, and where it starts.
     #[inline]
-    fn next_event(&mut self) -> Option<(Record<'a>, usize)> {
+    pub(super) fn next_event(&mut self) -> Option<(Record<'a>, usize)> {
         loop {
             let at = self.records.at();
             let record = self.record()?;
@@ -316,7 +322,8 @@ impl<'a> Decoder<'a> {
         false
     }
 
-    fn thread(&self) -> Result<u32, Fault> {
+    #[inline]
+    pub(super) fn thread(&self) -> Result<u32, Fault> {
         self.tid.ok_or(Fault::Thread)
     }
 

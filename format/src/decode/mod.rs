@@ -1,6 +1,7 @@
 //! From pages to events. Takes any 4096 bytes and never panics.
 
 mod body;
+mod brief;
 mod calls;
 mod decoder;
 mod event;
@@ -8,6 +9,7 @@ pub mod page;
 mod plain;
 pub(crate) mod records;
 
+pub use brief::{Brief, BriefCalls, Half};
 pub use calls::{CallRecord, Calls, FirstCall, FirstCalls};
 pub use decoder::{Damage, Decoder, Fault, Summary};
 pub use event::{Body, Call, Event, KernelStack, Sample, Stack, Text, Tracepoint};

@@ -43,6 +43,11 @@ impl LaneStream {
         &self.pages
     }
 
+    /// What each of its pages comes to.
+    pub fn summaries(&self) -> &[Summary] {
+        &self.summaries
+    }
+
     /// Its pages, oldest first, given away.
     pub fn into_pages(self) -> Vec<Page> {
         self.pages

@@ -3,8 +3,9 @@
 use crate::support::{CPU, events, lanes};
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE, UNIT};
+use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::page::read_header;
-use flightrec_format::decode::{Fault, Page, PageError};
+use flightrec_format::decode::{Body, Brief, Event, Fault, Half, Page, PageError};
 use flightrec_format::encode::{PageWriter, write_header};
 use flightrec_format::{meta, slots};
 use proptest::prelude::*;
@@ -26,8 +27,35 @@ fn decode(bytes: &[u8]) -> Result<(), TestCaseError> {
         prop_assert_eq!(&summary.counts, decoder.counts());
         prop_assert_eq!(summary.damage.as_ref(), decoder.damage());
         prop_assert_eq!(summary.last, times.into_iter().fold(page.header().base_mono, u64::max));
+        prop_assert_eq!(calls_of_events(&page), calls_of_briefs(&page));
     }
     Ok(())
+}
+
+/// An event of a call: when, whose, which, and of an end, what it returned and whether it stands in
+/// its beginning's record.
+type CallEvent = (u64, u32, Abi, u16, Option<(i64, bool)>);
+
+fn calls_of_events(page: &Page) -> Vec<CallEvent> {
+    let call = |Event { time, tid, body, .. }| match body {
+        Body::Enter(call) => Some((time, tid, call.abi, call.nr, None)),
+        Body::Exit { call, ret, entered } => {
+            Some((time, tid, call.abi, call.nr, Some((ret, entered.is_some()))))
+        }
+        _ => None,
+    };
+    page.events().filter_map(call).collect()
+}
+
+fn calls_of_briefs(page: &Page) -> Vec<CallEvent> {
+    let events = |Brief { time, tid, abi, nr, half }| match half {
+        Half::Enter => vec![(time, tid, abi, nr, None)],
+        Half::Exit { ret } => vec![(time, tid, abi, nr, Some((ret, false)))],
+        Half::Whole { exited, ret } => {
+            vec![(time, tid, abi, nr, None), (exited, tid, abi, nr, Some((ret, true)))]
+        }
+    };
+    page.brief_calls().flat_map(events).collect()
 }
 
 proptest! {

@@ -90,7 +90,7 @@ impl Front {
     ///
     /// # Errors
     /// The stream's, and that of `each`.
-    pub fn all<S: Stream, E>(
+    pub fn all<S: Stream<Item = Event>, E>(
         &mut self,
         mut events: Merge<S>,
         until: u64,

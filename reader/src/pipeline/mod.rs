@@ -13,6 +13,7 @@ pub mod choice;
 pub mod context;
 pub mod delay;
 pub mod doubts;
+pub mod ends;
 pub mod entries;
 pub mod front;
 pub mod functions;

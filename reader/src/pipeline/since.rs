@@ -34,7 +34,9 @@ fn begins(stream: &LaneStream, from: u64, goes_on: bool) -> (u64, u64) {
     (if all { 0 } else { from }, if goes_on { from } else { 0 })
 }
 
-impl<S: Stream> Stream for Since<S> {
+impl<S: Stream<Item = Event>> Stream for Since<S> {
+    type Item = Event;
+
     #[inline]
     fn read(&mut self, into: &mut Event) -> bool {
         while self.events.read(into) {

@@ -1,0 +1,114 @@
+//! Reports on calls, from the ends of calls alone: without names, descriptors and scheduling, by
+//! all CPUs, many times as fast as event by event.
+
+use flightrec_analysis::CallId;
+use flightrec_analysis::groups::Sum;
+use flightrec_format::abi::record::Abi;
+use flightrec_reader::Session;
+use rustc_hash::FxHashMap;
+
+use super::calls::Calls;
+use super::{Facts, Key, Report, Sums};
+use crate::filter::Filter;
+use crate::pipeline::ends::{CallEnd, Ends, TakeEnds, workers};
+use crate::source::Recording;
+use crate::windows::Windows;
+
+/// By what ends of calls are grouped without anything else.
+const KEYS: [Key; 4] = [Key::Syscall, Key::Errno, Key::Cpu, Key::Tid];
+
+/// A report on calls in the making.
+pub(super) struct EndSums {
+    calls: Calls,
+    filter: Filter,
+    ends: Ends,
+}
+
+/// What tells one group of calls from another, as far as that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct CellKey {
+    tid: u32,
+    cpu: u16,
+    nr: u16,
+    abi: u8,
+    errno: Option<i32>,
+}
+
+/// Sums of one worker.
+struct Tally<'a> {
+    calls: Calls,
+    windows: &'a Windows,
+    /// `None`: all are wanted.
+    filter: Option<&'a Filter>,
+    session: &'a Session,
+    by_tid: bool,
+    by_cpu: bool,
+    by_errno: bool,
+    cells: FxHashMap<CellKey, (Abi, Sum)>,
+}
+
+impl EndSums {
+    /// For a recording; `None`: the report, what it is grouped by or the filter needs more than
+    /// the ends of calls.
+    pub(super) fn new(report: &dyn Report, by: &[Key], filter: &Filter) -> Option<Self> {
+        let calls = report.of_ends()?;
+        (by.iter().all(|key| KEYS.contains(key)) && filter.is_of_ends()).then(|| Self {
+            calls,
+            filter: filter.clone(),
+            ends: Ends::new(workers()),
+        })
+    }
+
+    /// Adds up a stretch: what ends from one moment on until another, within the windows.
+    pub(super) fn add(
+        &mut self,
+        recording: &Recording,
+        moments: (u64, u64),
+        windows: &Windows,
+        to: &mut Sums,
+    ) {
+        let Some(session) = to.session().cloned() else { return };
+        let tally = |_| Tally {
+            calls: self.calls,
+            windows,
+            filter: (!self.filter.wants_all()).then_some(&self.filter),
+            session: &session,
+            by_tid: to.is_by(Key::Tid),
+            by_cpu: to.is_by(Key::Cpu),
+            by_errno: to.is_by(Key::Errno),
+            cells: FxHashMap::default(),
+        };
+        let mut tallies: Vec<Tally<'_>> = (0..workers()).map(tally).collect();
+        self.ends.stretch(recording, moments, &mut tallies);
+        let cells = tallies.into_iter().flat_map(|tally| tally.cells);
+        let mut cells: Vec<(CellKey, (Abi, Sum))> = cells.collect();
+        // Words get their numbers in the same order each time.
+        cells.sort_unstable_by_key(|(key, _)| *key);
+        for (CellKey { tid, cpu, nr, errno, .. }, (abi, sum)) in cells {
+            let call = Some(CallId { nr, abi });
+            to.of(&Facts { tid, cpu, call, errno, ..Facts::default() }).merge(&sum);
+        }
+    }
+}
+
+impl TakeEnds for Tally<'_> {
+    fn take(&mut self, end: &CallEnd) {
+        let CallEnd { time, tid, cpu, abi, nr, ret, took } = *end;
+        if !self.windows.contains(time) || self.filter.is_some_and(|of| !of.wants_end(end)) {
+            return;
+        }
+        let failure = self.session.failures().failure(abi, nr, ret);
+        if !self.calls.counts(failure) {
+            return;
+        }
+        let key = CellKey {
+            tid: if self.by_tid { tid } else { 0 },
+            cpu: if self.by_cpu { cpu } else { 0 },
+            nr,
+            abi: abi as u8,
+            errno: failure.filter(|_| self.by_errno),
+        };
+        let (_, sum) = self.cells.entry(key).or_insert_with(|| (abi, Sum::default()));
+        Calls::add(sum, took, failure);
+    }
+}
