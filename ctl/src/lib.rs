@@ -11,7 +11,7 @@
 //! - Pages: [`control`], [`memory`], [`observe`], [`source`].
 //! - Events: [`left_out`], [`fds`], [`pipeline`]. What is complete and missing: [`coverage`]. Up to
 //!   here nothing is text, but for errors, and nothing is printed.
-//! - Which events: [`filter`].
+//! - Which events: [`filter`]. What of their window need not be read: [`narrowing`].
 //! - Formats: [`text`], [`json`], behind [`render`]; which there are: [`formats`]; those of other
 //!   tools: `export` (a feature).
 //!   [`print`](mod@print) brings events to them, on two threads.
@@ -35,6 +35,7 @@ pub mod guard;
 pub mod help;
 pub mod human;
 pub mod json;
+pub mod narrowing;
 pub mod options;
 pub mod output;
 pub mod print;

@@ -25,6 +25,13 @@ impl Kinds {
     pub const fn has(self, kind: Kind) -> bool {
         self.0[kind.place()]
     }
+
+    /// The kinds of both sets.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.iter_mut().zip(other.0).for_each(|(is, too)| *is &= too);
+        self
+    }
 }
 
 impl Default for Kinds {

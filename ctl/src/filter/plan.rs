@@ -205,6 +205,12 @@ impl FilterPlan {
         Self { tids: vec![tid], ..Self::all() }
     }
 
+    /// The same of system calls alone.
+    #[must_use]
+    pub fn of_calls(self) -> Self {
+        Self { kinds: self.kinds.and(Kinds::SYSCALLS), ..self }
+    }
+
     /// A filter that wants everything.
     pub fn all() -> Self {
         Self { kinds: Kinds::ALL, ..Self::default() }

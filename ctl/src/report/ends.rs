@@ -3,6 +3,7 @@
 
 use flightrec_analysis::CallId;
 use flightrec_analysis::groups::Sum;
+use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Abi;
 use flightrec_reader::Session;
 use rustc_hash::FxHashMap;
@@ -44,20 +45,28 @@ struct Tally<'a> {
     by_tid: bool,
     by_cpu: bool,
     by_errno: bool,
-    cells: FxHashMap<CellKey, (Abi, Sum)>,
+    /// By table and number: one more than the place among the cells, of what is grouped by nothing
+    /// else. Most calls find their cell there.
+    calls_alone: Vec<u32>,
+    places: FxHashMap<CellKey, usize>,
+    cells: Vec<(CellKey, Abi, Sum)>,
 }
+
+/// Calls by number that a table may have.
+const NUMBERS: usize = 1 << 12;
 
 impl EndSums {
     /// For a recording; `None`: the report, what it is grouped by or the filter needs more than
     /// the ends of calls.
     pub(super) fn new(report: &dyn Report, by: &[Key], filter: &Filter) -> Option<Self> {
         let calls = report.of_ends()?;
-        (by.iter().all(|key| KEYS.contains(key)) && filter.is_of_ends()).then(|| Self {
-            calls,
-            filter: filter.clone(),
-            ends: Ends::new(workers()),
-        })
+        let ends_do = by.iter().all(|key| KEYS.contains(key)) && filter.is_of_ends();
+        let new = || Self { calls, filter: filter.clone(), ends: Ends::new(workers()) };
+        ends_do.then(new)
     }
+
+    /// The lanes that it needs.
+    pub(super) const LANES: &[Lane] = &[Lane::Syscall, Lane::Task];
 
     /// Adds up a stretch: what ends from one moment on until another, within the windows.
     pub(super) fn add(
@@ -76,15 +85,17 @@ impl EndSums {
             by_tid: to.is_by(Key::Tid),
             by_cpu: to.is_by(Key::Cpu),
             by_errno: to.is_by(Key::Errno),
-            cells: FxHashMap::default(),
+            calls_alone: vec![0; 4 * NUMBERS],
+            places: FxHashMap::default(),
+            cells: Vec::new(),
         };
         let mut tallies: Vec<Tally<'_>> = (0..workers()).map(tally).collect();
         self.ends.stretch(recording, moments, &mut tallies);
         let cells = tallies.into_iter().flat_map(|tally| tally.cells);
-        let mut cells: Vec<(CellKey, (Abi, Sum))> = cells.collect();
+        let mut cells: Vec<(CellKey, Abi, Sum)> = cells.collect();
         // Words get their numbers in the same order each time.
-        cells.sort_unstable_by_key(|(key, _)| *key);
-        for (CellKey { tid, cpu, nr, errno, .. }, (abi, sum)) in cells {
+        cells.sort_unstable_by_key(|(key, ..)| *key);
+        for (CellKey { tid, cpu, nr, errno, .. }, abi, sum) in cells {
             let call = Some(CallId { nr, abi });
             to.of(&Facts { tid, cpu, call, errno, ..Facts::default() }).merge(&sum);
         }
@@ -108,7 +119,24 @@ impl TakeEnds for Tally<'_> {
             abi: abi as u8,
             errno: failure.filter(|_| self.by_errno),
         };
-        let (_, sum) = self.cells.entry(key).or_insert_with(|| (abi, Sum::default()));
-        Calls::add(sum, took, failure);
+        let alone = (!self.by_tid && !self.by_cpu && key.errno.is_none())
+            .then_some(usize::from(key.abi) * NUMBERS + usize::from(nr))
+            .filter(|alone| *alone < self.calls_alone.len());
+        let known = alone.and_then(|at| self.calls_alone.get(at)).filter(|place| **place != 0);
+        let place = if let Some(place) = known {
+            *place as usize - 1
+        } else {
+            let place = *self.places.entry(key).or_insert(self.cells.len());
+            if place == self.cells.len() {
+                self.cells.push((key, abi, Sum::default()));
+            }
+            if let Some(of) = alone.and_then(|at| self.calls_alone.get_mut(at)) {
+                *of = place as u32 + 1;
+            }
+            place
+        };
+        if let Some((.., sum)) = self.cells.get_mut(place) {
+            Calls::add(sum, took, failure);
+        }
     }
 }

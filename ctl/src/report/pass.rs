@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use jiff::tz::TimeZone;
 
+use flightrec_format::abi::page::Lane;
 use flightrec_format::merge::Merge;
 use flightrec_reader::Session;
 
@@ -18,12 +19,13 @@ use crate::coverage::{self, Report as Coverage};
 use crate::fds::Naming;
 use crate::filter::{Filter, FilterError, FilterPlan, Joined, Reading, doubts};
 use crate::left_out::LeftOuts;
+use crate::narrowing::Narrowing;
 use crate::options::kernel_dump::KernelDump;
 use crate::options::past::Past;
 use crate::pipeline::front::Front;
 use crate::pipeline::{Merging, Resolver, Since, Wants};
 use crate::source::Recording;
-use crate::source::history::{self, Chapter, Go};
+use crate::source::history::{self, Chapter, Chosen, Foretold, Go, Names, Needs, Sought, Visitor};
 use crate::text::coverage::{Seam, clock_lines, lines};
 use crate::wall::WallClock;
 use crate::window::{Window, with_leads};
@@ -75,16 +77,12 @@ pub fn make_with(
     let everything = scope.naming == Naming::All || scope.filter.wants_files();
     let question = scope.past.question(everything);
     let has_sums = pass.minutes.is_some();
-    let mut take = |chapter: Chapter| {
-        pass.take(&chapter)?;
-        anyhow::Ok(Go::On)
-    };
     if let Some(dump) = &scope.dump {
         let mut source = dump.open()?;
         announce(&source, zone);
-        dump.read(&mut source, question, &mut take)?;
+        dump.read(&mut source, question, &mut pass)?;
     } else {
-        let read = history::read(&scope.past.history, question, &mut take);
+        let read = history::read(&scope.past.history, question, &mut pass);
         match read {
             // What the sums tell is more than nothing.
             Err(e) if has_sums => pass.told.push(format!("the events can't be read: {e:#}")),
@@ -114,6 +112,10 @@ pub(super) struct Pass<'a> {
     /// Where events are gone.
     minutes: Option<Minutes>,
     sums_told: Option<SumsTold>,
+    /// What need not be read.
+    narrowing: Narrowing,
+    /// The lanes that are needed.
+    lanes: &'static [Lane],
 }
 
 /// What is known of one recording so far.
@@ -121,7 +123,7 @@ enum Going {
     /// From all its events.
     Events(Box<OfEvents>),
     /// From the ends of its calls.
-    Ends(EndSums),
+    Ends(Box<EndSums>),
 }
 
 /// A pass over all events.
@@ -139,9 +141,16 @@ impl<'a> Pass<'a> {
         by: &[Key],
         zone: &'a TimeZone,
     ) -> Self {
+        // Other reports look at more than what is wanted.
+        let is_of_calls = report.of_ends().is_some();
+        let filter = scope.filter.clone();
+        let filter = if is_of_calls { filter.of_calls() } else { filter };
+        let narrowing = Narrowing::new(filter, by.contains(&Key::File)).off(!is_of_calls);
         Self {
             scope,
             zone,
+            narrowing,
+            lanes: &Lane::RINGS,
             by: by.to_vec(),
             sums: Sums::new(report.shape(), by),
             report,
@@ -214,12 +223,12 @@ impl<'a> Pass<'a> {
     }
 
     /// Adds up a chapter.
-    pub(super) fn take(&mut self, chapter: &Chapter) -> Result<()> {
+    pub(super) fn add(&mut self, chapter: &Chapter) -> Result<()> {
         let Chapter { recording, clock, joins, .. } = chapter;
         let joins = *joins;
         let going = self.going.take().filter(|_| joins.is_some_and(|joins| joins.before));
         let filter = match self.scope.filter.resolve(&recording.meta) {
-            Ok(filter) => filter,
+            Ok(filter) => self.narrowing.limit(filter, joins.is_some_and(|joins| joins.before)),
             Err(unknown) => {
                 self.unknown.get_or_insert(unknown);
                 return Ok(());
@@ -247,7 +256,8 @@ impl<'a> Pass<'a> {
         let end = if goes_on { until } else { u64::MAX };
         let mut holes = coverage::holes(recording, Window { from, until: end });
         holes.begin(lead);
-        if !is_beside {
+        let is_known = is_beside || self.narrowing.is_sure(chapter);
+        if !is_known {
             let joined = going.as_ref().and_then(|going| match going {
                 Going::Events(of) => {
                     Some(Joined { front: &of.front, calls: of.resolver.ongoing(), from })
@@ -256,9 +266,14 @@ impl<'a> Pass<'a> {
             });
             let reading = Reading { all: everything, holes: holes.clone(), joins: joined };
             let reports = reports(recording, &windows, clock.now, &filter, &reading);
-            self.report.coverage(recording, &reports);
-            self.tell(chapter, &reports, &windows, &mut wall);
+            // Where the pages contradict what was told, they are right.
+            let is_told = self.narrowing.is_told();
+            if !is_told || !reports.iter().all(Coverage::is_complete) {
+                self.report.coverage(recording, &reports);
+                self.tell(chapter, &reports, &windows, &mut wall);
+            }
         }
+        self.narrowing.go_on(goes_on);
         if windows.is_empty() && joins.is_none() {
             return Ok(());
         }
@@ -270,7 +285,7 @@ impl<'a> Pass<'a> {
             }
             Some(Going::Ends(ends)) => Going::Ends(ends),
             None => match EndSums::new(&*self.report, &self.by, &filter) {
-                Some(ends) => Going::Ends(ends),
+                Some(ends) => Going::Ends(Box::new(ends)),
                 None => {
                     Going::Events(Box::new(self.begin(recording, holes, &shown, &filter, wall)))
                 }
@@ -328,6 +343,8 @@ impl<'a> Pass<'a> {
             let wall = (wall.wall(window.from), wall.wall(window.until));
             let period = Period { mono: (window.from, window.until), wall };
             match self.periods.last_mut() {
+                // Told before.
+                Some(last) if last.mono.0 <= period.mono.0 && last.mono.1 >= period.mono.1 => {}
                 // Stretches of one window.
                 Some(last) if last.mono.1 == period.mono.0 => {
                     (last.mono.1, last.wall.1) = (period.mono.1, period.wall.1);
@@ -335,6 +352,68 @@ impl<'a> Pass<'a> {
                 _ => self.periods.push(period),
             }
         }
+    }
+}
+
+impl Visitor<anyhow::Error> for Pass<'_> {
+    fn listens(&self) -> bool {
+        self.minutes.is_none() && self.narrowing.listens()
+    }
+
+    fn doubts(&self) -> bool {
+        self.narrowing.doubts()
+    }
+
+    fn ask(&mut self, foretold: &Foretold) {
+        self.narrowing.ask(foretold);
+    }
+
+    fn chosen(&mut self, chosen: &Chosen) {
+        self.narrowing.choose(chosen);
+    }
+
+    /// Notes what all stretches cover together.
+    fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
+        self.narrowing.begin();
+        self.lanes = &Lane::RINGS;
+        let chapter = foretold.chapter();
+        let recording = &chapter.recording;
+        let Ok(filter) = self.scope.filter.resolve(&recording.meta) else { return Ok(()) };
+        let mut wall = recording.wall_clock(chapter.clock.wall_offset);
+        let windows = chapter.windows(&wall);
+        if windows.count() > 1 {
+            return Ok(());
+        }
+        let Some(report) = Coverage::foretold(foretold, windows.hull()) else { return Ok(()) };
+        let reports = [report.with_lacking(filter.lacking(&recording.meta))];
+        self.report.coverage(recording, &reports);
+        self.tell(chapter, &reports, &windows, &mut wall);
+        if EndSums::new(&*self.report, &self.by, &filter).is_some() {
+            self.lanes = EndSums::LANES;
+        }
+        self.narrowing.told(filter, recording.meta.clone());
+        Ok(())
+    }
+
+    fn wants_names(&self) -> bool {
+        self.narrowing.wants_names()
+    }
+
+    fn names(&mut self, names: &Names) {
+        self.narrowing.learn(names);
+    }
+
+    fn sought(&self, names: &Names) -> Option<Box<dyn Sought>> {
+        self.narrowing.sought(names)
+    }
+
+    fn needs(&self) -> Needs {
+        self.narrowing.needs(self.lanes)
+    }
+
+    fn take(&mut self, chapter: Chapter) -> Result<Go> {
+        self.add(&chapter)?;
+        Ok(Go::On)
     }
 }
 

@@ -94,7 +94,7 @@ fn table_of(
     let zone = TimeZone::UTC;
     let mut pass = Pass::new(&scope, &mut *report, by, &zone);
     let clock = Clock { now, wall_offset: 0 };
-    pass.take(&Chapter::only(recording, clock, since, Edge::Open)).unwrap();
+    pass.add(&Chapter::only(recording, clock, since, Edge::Open)).unwrap();
     pass.finish(100).unwrap()
 }
 

@@ -3,17 +3,18 @@
 use std::io::Write;
 
 use anyhow::Result;
-use flightrec_format::meta::Meta;
+use flightrec_format::abi::page::Lane;
 use jiff::tz::TimeZone;
 
 use super::plan::EventsPlan;
 use crate::coverage::{self, Report};
 use crate::exit::Exit;
 use crate::fds::Naming;
-use crate::filter::{Filter, FilterError, FilterPlan, Limits, Reading, Seeker, Seen, doubts};
+use crate::filter::{Filter, FilterError, FilterPlan, Reading, Seen, doubts};
 use crate::formats;
 use crate::human::counted;
 use crate::left_out::LeftOuts;
+use crate::narrowing::Narrowing;
 use crate::options::kernel_dump::KernelDump;
 use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::print::{self, Going};
@@ -95,7 +96,6 @@ pub(crate) fn question(plan: &EventsPlan) -> Question {
 }
 
 /// A dump in the making: chapter by chapter.
-#[expect(clippy::struct_excessive_bools, reason = "what is known so far, each by itself")]
 pub(crate) struct Dump<'a, T> {
     plan: &'a EventsPlan,
     target: &'a T,
@@ -121,14 +121,8 @@ pub(crate) struct Dump<'a, T> {
     seen: Seen,
     /// Where the pass has come to that goes on in the next stretch of a window.
     going: Option<Going>,
-    /// The coverage of all stretches of a window has been told.
-    is_told: bool,
-    /// No thread of that window has a name that is asked for.
-    is_of_nobody: bool,
-    /// What is sought in it, and in what.
-    asked: Option<(Filter, Meta)>,
-    /// What may be wanted of what is read of it.
-    only: Limits,
+    /// What need not be read.
+    narrowing: Narrowing,
 }
 
 impl<'a, T: Target> Dump<'a, T> {
@@ -148,10 +142,8 @@ impl<'a, T: Target> Dump<'a, T> {
             seam: Seam::default(),
             seen: Seen::default(),
             going: None,
-            is_told: false,
-            is_of_nobody: false,
-            asked: None,
-            only: Limits::default(),
+            narrowing: Narrowing::new(plan.shown.filter.clone(), plan.shown.fds != Naming::Off)
+                .off(plan.shown.graph),
         }
     }
 
@@ -161,12 +153,7 @@ impl<'a, T: Target> Dump<'a, T> {
         let Chapter { recording, clock, joins, .. } = chapter;
         let going = self.going.take().filter(|_| joins.is_some_and(|joins| joins.before));
         let filter = match plan.shown.filter.resolve(&recording.meta) {
-            Ok(filter) => {
-                if !joins.is_some_and(|joins| joins.before) {
-                    self.only = Limits::default();
-                }
-                filter.limited(self.only.clone())
-            }
+            Ok(filter) => self.narrowing.limit(filter, joins.is_some_and(|joins| joins.before)),
             Err(unknown) => {
                 self.unknown.get_or_insert(unknown);
                 return Ok(Go::On);
@@ -198,8 +185,7 @@ impl<'a, T: Target> Dump<'a, T> {
             joins: going.as_ref().map(|going| going.joined(read.from)),
         };
         // Of what is known beside its pages, and has been told, they are not asked.
-        let is_sure = self.is_told && recording.sure.is_some() && recording.whole_files;
-        let is_known = is_lead || is_behind || is_sure || chapter.is_narrow;
+        let is_known = is_lead || is_behind || self.narrowing.is_sure(chapter);
         let mut reports = if is_known {
             Vec::new()
         } else {
@@ -207,8 +193,9 @@ impl<'a, T: Target> Dump<'a, T> {
         };
         spare(&mut reports, recording, &filter);
         // Where the pages contradict what was told, they are right.
-        let is_silent = is_known || self.is_told && reports.iter().all(Report::is_complete);
-        self.is_told &= joins.is_some_and(|joins| joins.behind);
+        let is_told = self.narrowing.is_told();
+        let is_silent = is_known || is_told && reports.iter().all(Report::is_complete);
+        self.narrowing.go_on(joins.is_some_and(|joins| joins.behind));
         if is_silent {
             reports.clear();
         }
@@ -360,30 +347,24 @@ impl<'a, T: Target> Dump<'a, T> {
 
 impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
     fn listens(&self) -> bool {
-        let filter = &self.plan.shown.filter;
-        !filter.can_doubt() || filter.is_narrow()
+        self.narrowing.listens()
     }
 
-    /// What was left out of calls only their pages tell, or search indexes.
     fn doubts(&self) -> bool {
-        self.plan.shown.filter.can_doubt()
+        self.narrowing.doubts()
     }
 
     fn ask(&mut self, foretold: &Foretold) {
-        let recording = &foretold.chapter().recording;
-        let filter = self.plan.shown.filter.resolve(&recording.meta);
-        self.asked = filter.ok().map(|filter| (filter, recording.meta.clone()));
+        self.narrowing.ask(foretold);
     }
 
     fn chosen(&mut self, chosen: &Chosen) {
-        if let Some(only) = chosen.only() {
-            self.only.set(only.clone());
-        }
+        self.narrowing.choose(chosen);
     }
 
     /// Says what all stretches cover together.
     fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
-        (self.is_told, self.is_of_nobody, self.asked) = (false, false, None);
+        self.narrowing.begin();
         let plan = self.plan;
         let chapter = foretold.chapter();
         let recording = &chapter.recording;
@@ -408,8 +389,7 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
         let written = output.write_all(&head).and_then(|()| output.flush());
         match written.map_err(|e| output.explain(e)) {
             Ok(()) => {
-                self.is_told = true;
-                self.asked = Some((filter, recording.meta.clone()));
+                self.narrowing.told(filter, recording.meta.clone());
                 self.told.extend(coverage);
                 let mut seam = std::mem::take(&mut self.seam);
                 seam.between(chapter, windows.hull(), &mut wall, self.zone);
@@ -424,30 +404,19 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
     }
 
     fn wants_names(&self) -> bool {
-        let filter = &self.plan.shown.filter;
-        self.is_told
-            && !self.plan.shown.graph
-            && (filter.wants_names() || filter.is_narrow() && !filter.is_of_tasks())
+        self.narrowing.wants_names()
     }
 
     fn names(&mut self, names: &Names) {
-        self.is_of_nobody = !self.plan.shown.filter.may_want_one(names.iter());
+        self.narrowing.learn(names);
     }
 
     fn sought(&self, names: &Names) -> Option<Box<dyn Sought>> {
-        let shown = &self.plan.shown;
-        let is_worth =
-            !self.is_of_nobody && shown.filter.is_narrow() && !shown.filter.is_of_tasks();
-        let (filter, meta) = self.asked.as_ref().filter(|_| is_worth)?;
-        let names_descriptors = shown.fds != Naming::Off;
-        Some(Box::new(Seeker::new(&shown.filter, (filter, meta), names, names_descriptors)))
+        self.narrowing.sought(names)
     }
 
-    /// What is about the lives of threads, and what the recorder tells of itself, is in the task
-    /// lane alone, with all that their lines say.
     fn needs(&self) -> Needs {
-        let is_of_tasks = self.plan.shown.filter.is_of_tasks() && !self.plan.shown.graph;
-        if self.is_told && (is_of_tasks || self.is_of_nobody) { Needs::Tasks } else { Needs::All }
+        self.narrowing.needs(&Lane::RINGS)
     }
 
     fn take(&mut self, chapter: Chapter) -> Result<Go> {

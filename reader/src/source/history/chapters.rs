@@ -147,7 +147,7 @@ impl FilesPart {
     pub(super) fn read(mut self, needs: &Needs, is_sure: bool) -> Result<Chapter, SourceError> {
         let (pick, skips) = match needs {
             Needs::All => (Pick::Lanes(&Lane::RINGS), Arc::default()),
-            Needs::Tasks => (Pick::Lanes(&[Lane::Task]), Arc::default()),
+            Needs::Lanes(lanes) => (Pick::Lanes(lanes), Arc::default()),
             Needs::Chosen(chosen) => (Pick::Chosen(chosen), chosen.skips.clone()),
         };
         let mut recording = self.source.read_some(self.window, pick)?;

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use flightrec_format::abi::page::Lane;
+
 use super::files::FilesError;
 use super::files::catalog::{self, BootFiles, Refused};
 pub use super::files::narrow::{Chosen, Only, Sought};
@@ -65,7 +67,7 @@ pub struct Chapter {
     pub remarks: Vec<String>,
     /// Whether this is the only chapter of the history.
     pub is_only: bool,
-    /// Of the pages of rings only those of the task lane were read: [`Needs::Tasks`].
+    /// Not all pages of rings were read: [`Needs`].
     pub is_narrow: bool,
     /// How this stretch of the window joins the others. `None`: the window is read in one piece,
     /// because it fits into memory.
@@ -167,9 +169,10 @@ impl Foretold {
 pub enum Needs {
     /// Those of all lanes.
     All,
-    /// Those of the task lane alone, beside all else that is no event. The recording then lacks the
-    /// pages of the other lanes, of which is known that none is missing in the files.
-    Tasks,
+    /// Those of these lanes alone, of which the task lane is one, beside all else that is no event.
+    /// The recording then lacks the pages of the other lanes, of which is known that none is
+    /// missing in the files.
+    Lanes(&'static [Lane]),
     /// Those of some blocks, and of the task lane. It is known that nothing is missing.
     Chosen(Arc<Chosen>),
 }
@@ -323,7 +326,8 @@ fn visit_all<E: From<SourceError>>(
         let mut needs = if is_foretold && is_even { visitor.needs() } else { Needs::All };
         // The first stretch of a window tells what is known where the others begin.
         let is_inside = is_foretold && next.goes_on();
-        if let (Needs::All, Some(chosen), true) = (&needs, &chosen, is_inside) {
+        let is_of_many = !matches!(needs, Needs::Lanes(&[Lane::Task]));
+        if let (true, Some(chosen), true) = (is_of_many, &chosen, is_inside) {
             needs = Needs::Chosen(chosen.clone());
         }
         if visitor.take(next.read(&needs, is_inside)?)? == Go::Enough {

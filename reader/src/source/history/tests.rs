@@ -287,7 +287,7 @@ impl Visitor<SourceError> for Narrow {
     }
 
     fn needs(&self) -> Needs {
-        if self.is_foretold { Needs::Tasks } else { Needs::All }
+        if self.is_foretold { Needs::Lanes(&[Lane::Task]) } else { Needs::All }
     }
 
     fn take(&mut self, chapter: Chapter) -> Result<Go, SourceError> {
