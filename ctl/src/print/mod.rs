@@ -132,7 +132,12 @@ impl Going {
     ) -> io::Result<Self> {
         let Self { front, back, begun } = self;
         let events = || {
-            Merge::new(recording.streams.iter().map(|stream| Since::stretch(stream, from, begun)))
+            Merge::new(
+                recording
+                    .streams
+                    .iter()
+                    .map(|stream| Since::stretch(stream, from, begun).of(recording)),
+            )
         };
         pass(pays(recording), (front, || back), events, End { until, goes_on }, out)
     }

@@ -429,7 +429,8 @@ impl OfEvents {
     ) -> std::io::Result<()> {
         let Self { front, resolver, stage, begun } = self;
         let streams = recording.streams.iter();
-        let mut events = Merge::new(streams.map(|stream| Since::stretch(stream, from, *begun)));
+        let mut events =
+            Merge::new(streams.map(|stream| Since::stretch(stream, from, *begun).of(recording)));
         *begun = true;
         let mut to = To { stage, report, sums };
         while let Some(event) = events.read(front.spare()) {

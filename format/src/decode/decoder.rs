@@ -92,6 +92,8 @@ pub struct Decoder<'a> {
     tid: Option<u32>,
     folded: Option<Folded>,
     summary: Summary,
+    /// The threads whose system calls are wanted, in order; `None`: all.
+    only: Option<&'a [u32]>,
 }
 
 impl<'a> Decoder<'a> {
@@ -107,7 +109,23 @@ impl<'a> Decoder<'a> {
             tid: None,
             folded: None,
             summary: Summary { counts: Counts::ZERO, last: header.base_mono, damage: None },
+            only: None,
         }
+    }
+
+    /// The same without system calls of other threads than these, which are in order: they are
+    /// passed over undecoded, and not counted.
+    #[must_use]
+    pub fn only(self, threads: Option<&'a [u32]>) -> Self {
+        Self { only: threads, ..self }
+    }
+
+    /// Whether a record is of a system call that is passed over.
+    #[inline]
+    fn passes(&self, record: Record<'_>) -> bool {
+        let Some(only) = self.only else { return false };
+        matches!(record.kind, kind::ENTER | kind::EXIT)
+            && self.tid.is_some_and(|tid| only.binary_search(&tid).is_err())
     }
 
     /// What decoding a page comes to, without making its events: for counting, several times as
@@ -315,7 +333,7 @@ impl<'a> Decoder<'a> {
             return true;
         }
         while let Some((record, at)) = self.next_event() {
-            if self.event(record, at, into) {
+            if !self.passes(record) && self.event(record, at, into) {
                 return true;
             }
         }

@@ -61,12 +61,12 @@ impl LaneStream {
 
     /// Its events, in order, decoded page by page.
     pub fn events(&self) -> Events<'_> {
-        Events { pages: self.pages.iter(), page: None }
+        Events { pages: self.pages.iter(), page: None, only: None }
     }
 
     /// Its events from `from` on: pages that end before are not decoded.
     pub fn events_from(&self, from: u64) -> Events<'_> {
-        Events { pages: self.pages_from(from).iter(), page: None }
+        Events { pages: self.pages_from(from).iter(), page: None, only: None }
     }
 
     /// Its events from `from` on, as [`Self::events_from`] gives them, with the pages given away:
@@ -210,9 +210,16 @@ impl LaneStream {
 pub struct Events<'a> {
     pages: std::slice::Iter<'a, Page>,
     page: Option<Decoder<'a>>,
+    only: Option<&'a [u32]>,
 }
 
-impl Events<'_> {
+impl<'a> Events<'a> {
+    /// The same without system calls of other threads than these ([`Decoder::only`]).
+    #[must_use]
+    pub fn only(self, threads: Option<&'a [u32]>) -> Self {
+        Self { only: threads, ..self }
+    }
+
     /// The next event, as [`Decoder::read`] gives it.
     #[inline]
     pub fn read(&mut self, into: &mut Event) -> bool {
@@ -221,7 +228,7 @@ impl Events<'_> {
                 return true;
             }
             let Some(page) = self.pages.next() else { return false };
-            self.page = Some(page.events());
+            self.page = Some(page.events().only(self.only));
         }
     }
 }

@@ -5,6 +5,10 @@ use flightrec_format::decode::Event;
 use flightrec_format::merge::Stream;
 use flightrec_format::ring::{Events, IntoEvents, LaneStream};
 
+use crate::source::Recording;
+#[cfg(doc)]
+use crate::source::Sure;
+
 /// A ring's events from a moment on.
 pub struct Since<S> {
     events: S,
@@ -12,6 +16,13 @@ pub struct Since<S> {
 }
 
 impl<'a> Since<Events<'a>> {
+    /// The same of a recording's stretch, as far as that is read: [`Sure::threads`].
+    #[must_use]
+    pub fn of(self, recording: &'a Recording) -> Self {
+        let threads = recording.sure.as_ref().and_then(|sure| sure.threads.as_deref());
+        Self { events: self.events.only(threads), ..self }
+    }
+
     /// Those of a stretch that begins at `from`; `goes_on`: behind another one. The first takes
     /// whatever its pages have, and all of the task lane, as names hold until they change.
     pub fn stretch(stream: &'a LaneStream, from: u64, goes_on: bool) -> Self {

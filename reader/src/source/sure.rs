@@ -11,6 +11,9 @@ pub struct Sure {
     pub read_from: u64,
     /// Where events are read again behind some that are not, in order.
     pub skips: Arc<[Skip]>,
+    /// The threads whose system calls are told, in order, where others are read in part; `None`:
+    /// all.
+    pub threads: Option<Arc<[u32]>>,
 }
 
 /// A moment from which on all events are there again, some before it having been left unread.

@@ -42,6 +42,40 @@ pub(super) fn jobs<'a>(opened: &[&'a FileReader]) -> impl Iterator<Item = Job<'a
     opened.iter().enumerate().flat_map(of_file)
 }
 
+/// Reads blocks of pages and looks at each, on all CPUs: what came of each, in the order of `jobs`.
+/// No more than `most` pages are held at a time, but for those of one block. `None`: a block is
+/// damaged.
+pub(super) fn each<T: Send>(
+    jobs: &[Job<'_>],
+    most: usize,
+    look: impl Fn(usize, &[(Page, Summary)]) -> T + Sync,
+) -> Option<Vec<T>> {
+    let progress = observe::begins("searching the files");
+    let largest = jobs.iter().map(|job| job.block.header.pages_max()).max().unwrap_or(1).max(1);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    let threads = threads.min(jobs.len()).min(most / largest).max(1);
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Option<T>)>> = Mutex::new(Vec::with_capacity(jobs.len()));
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(Job { reader, block, .. }) = jobs.get(at) else { break };
+            let seen = reader.pages(block).ok().map(|pages| look(at, &pages));
+            progress.add(u64::from(block.header.data_len));
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((at, seen));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, seen)| seen).collect()
+}
+
 /// A job's number, and what came of it.
 type Done = (usize, Result<Vec<(Page, Summary)>, Damage>);
 

@@ -145,13 +145,17 @@ impl FilesPart {
 
     /// Reads it, as far as it is needed.
     pub(super) fn read(mut self, needs: &Needs, is_sure: bool) -> Result<Chapter, SourceError> {
+        let mut threads = None;
         let (pick, skips) = match needs {
             Needs::All => (Pick::Lanes(&Lane::RINGS), Arc::default()),
             Needs::Lanes(lanes) => (Pick::Lanes(lanes), Arc::default()),
-            Needs::Chosen(chosen) => (Pick::Chosen(chosen), chosen.skips.clone()),
+            Needs::Chosen(chosen) => {
+                threads.clone_from(&chosen.threads);
+                (Pick::Chosen(chosen), chosen.skips.clone())
+            }
         };
         let mut recording = self.source.read_some(self.window, pick)?;
-        recording.sure = is_sure.then_some(Sure { read_from: self.window.from, skips });
+        recording.sure = is_sure.then_some(Sure { read_from: self.window.from, skips, threads });
         let remarks = self.source.take_remarks();
         let is_narrow = !matches!(needs, Needs::All);
         Ok(Chapter { is_narrow, ..self.chapter(recording, remarks) })

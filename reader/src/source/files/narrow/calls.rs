@@ -4,15 +4,15 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Abi;
-use flightrec_format::decode::Page;
+use flightrec_format::decode::{Brief, Half, Page};
 use flightrec_format::failure::is_own;
 use flightrec_store::search::{BlockEntry, CallKey};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::who::Names;
 use super::map::{At, Map};
-use super::scan::{self, Arguments, Brief, What};
-use super::{Only, Place, Sought, family};
+use super::scan::{self, Arguments, What};
+use super::{Only, Picked, Place, Sought, family, slow};
 use crate::window::LEAD_OUT_NS;
 
 /// Of how many blocks of system calls one may be read for a question to be narrow: behind it,
@@ -41,13 +41,8 @@ pub(super) struct Found {
     least: u64,
 }
 
-/// The blocks, and the events that may be wanted, if the blocks do not tell of others; `None`: too
-/// many, or not known.
-pub(super) fn choose(
-    map: &Map<'_>,
-    place: &Place<'_>,
-    sought: &dyn Sought,
-) -> Option<(Vec<At>, Option<Only>)> {
+/// What is needed; `None`: too much, or not known.
+pub(super) fn choose(map: &Map<'_>, place: &Place<'_>, sought: &dyn Sought) -> Option<Picked> {
     let arguments = Arguments::new(place.meta);
     let all = map.open(Lane::Syscall, place.from).count();
     let seeds: Vec<At> = map
@@ -58,13 +53,31 @@ pub(super) fn choose(
     if seeds.len() > all / PART {
         return None;
     }
-    let mut chosen: FxHashSet<At> = seeds.iter().copied().collect();
-    let mut found = Found { least: sought.slower_than().unwrap_or(0), ..Found::default() };
-    map.decode(&seeds, |_, pages| {
-        let threads = wanted_threads(pages, sought);
-        found.take(&scan::calls(pages, &arguments, &threads), sought);
+    let least = sought.slower_than().unwrap_or(0);
+    let slow = if least == 0 { None } else { Some(slow::choose(map, place, &seeds, least)?) };
+    let seeds = match &slow {
+        Some(slow) => seeds.into_iter().filter(|at| slow.contains_key(at)).collect(),
+        None => seeds,
+    };
+    let of_blocks = map.scan(&seeds, |at, pages| {
+        let mut found = Found { least, ..Found::default() };
+        let threads = match slow.as_ref().and_then(|slow| slow.get(&at)) {
+            Some(threads) => threads,
+            None => &wanted_threads(pages, sought),
+        };
+        found.take(&scan::calls(pages, &arguments, threads), sought);
+        (threads.clone(), found)
     })?;
+    let mut chosen: FxHashSet<At> = seeds.iter().copied().collect();
+    let mut found = Found { least, ..Found::default() };
+    let mut threads = FxHashSet::default();
+    for (own, of_block) in of_blocks {
+        threads.extend(own);
+        found.join(of_block);
+    }
     chosen.extend(found.begin(map, place, &arguments)?);
+    let renamed: Vec<u32> = threads.iter().flat_map(|tid| place.names.before(*tid)).collect();
+    threads.extend(renamed);
     for End { tid, time, began, .. } in &found.ends {
         let Some(began) = began else {
             let asks = |entry: &BlockEntry| entry.has_thread(*tid);
@@ -82,18 +95,22 @@ pub(super) fn choose(
         chosen.extend(map.all().filter(|(_, b)| b.touches(*from, *until)).map(|(at, _)| at));
     }
     if sought.names_descriptors() {
-        chosen.extend(family::choose(map, place, &found.descriptors)?);
+        let family = family::choose(map, place, &found.descriptors)?;
+        chosen.extend(family.blocks);
+        threads.extend(family.threads);
     }
     let calls = |at: &&At| map.get(**at).is_some_and(|block| block.lane == Lane::Syscall);
     if chosen.iter().filter(calls).count() > all / PART {
         return None;
     }
+    // Where a call waits for others to complete it, how many there are counts.
+    let threads = found.whole.is_empty().then_some(threads);
     let only = sought.slower_than().map(|_| Only {
         from: place.from,
         moments: found.ends.iter().map(|end| (end.tid, end.time)).collect(),
         ..Only::default()
     });
-    Some((chosen.into_iter().collect(), only))
+    Some(Picked { blocks: chosen, threads, only })
 }
 
 /// Whether a block may have something that is wanted.
@@ -128,18 +145,19 @@ pub(super) fn abi(number: u8) -> Option<Abi> {
 
 /// The threads in these pages that do something that may be wanted.
 fn wanted_threads(pages: &[&Page], sought: &dyn Sought) -> FxHashSet<u32> {
-    use flightrec_format::decode::Body;
     let mut threads = FxHashSet::default();
-    scan::each(pages, |event| {
-        let is_wanted = match &event.body {
-            Body::Enter(call) => sought.wants_entries() && wants(sought, call.abi, call.nr, None),
-            Body::Exit { call, ret, .. } => wants(sought, call.abi, call.nr, Some(*ret)),
-            _ => false,
+    for brief in pages.iter().flat_map(|page| page.brief_calls()) {
+        let Brief { tid, abi, nr, half, .. } = brief;
+        let entered = || sought.wants_entries() && wants(sought, abi, nr, None);
+        let is_wanted = match half {
+            Half::Enter => entered(),
+            Half::Exit { ret } => wants(sought, abi, nr, Some(ret)),
+            Half::Whole { ret, .. } => entered() || wants(sought, abi, nr, Some(ret)),
         };
-        if is_wanted && sought.threads().is_none_or(|of| of.binary_search(&event.tid).is_ok()) {
-            threads.insert(event.tid);
+        if is_wanted && sought.threads().is_none_or(|of| of.binary_search(&tid).is_ok()) {
+            threads.insert(tid);
         }
-    });
+    }
     threads
 }
 
@@ -157,10 +175,17 @@ fn wants(sought: &dyn Sought, abi: Abi, nr: u16, ret: Option<i64>) -> bool {
 }
 
 impl Found {
+    /// Takes what was found in another block.
+    fn join(&mut self, other: Self) {
+        self.ends.extend(other.ends);
+        self.descriptors.extend(other.descriptors);
+        self.whole.extend(other.whole);
+    }
+
     /// Takes the calls of some threads in one block.
-    fn take(&mut self, briefs: &[Brief], sought: &dyn Sought) {
+    fn take(&mut self, briefs: &[scan::Brief], sought: &dyn Sought) {
         let mut open: Option<(u32, u64, bool, bool)> = None;
-        for Brief { tid, time, what } in briefs {
+        for scan::Brief { tid, time, what } in briefs {
             let (tid, time) = (*tid, *time);
             match *what {
                 What::Enter { abi, nr, descriptors, partial } => {
@@ -226,7 +251,7 @@ impl Found {
         let scan =
             |pages: &[&Page], threads: &FxHashSet<u32>| scan::calls(pages, arguments, threads);
         let (found, blocks) = map.last(Lane::Syscall, &asked, scan)?;
-        let mut last = FxHashMap::<usize, Brief>::default();
+        let mut last = FxHashMap::<usize, scan::Brief>::default();
         for (at, number) in numbers.into_iter().enumerate() {
             let Some(brief) = found.get(&at) else { continue };
             let known = last.entry(number).or_insert(*brief);
@@ -240,13 +265,15 @@ impl Found {
                 continue;
             }
             match last.get(&number) {
-                Some(Brief { time, .. })
+                Some(scan::Brief { time, .. })
                     if end.time.saturating_sub(*time) < self.least
                         && place.names.before(end.tid).next().is_none() =>
                 {
                     short.insert(number);
                 }
-                Some(Brief { time, what: What::Enter { descriptors, partial, .. }, .. }) => {
+                Some(scan::Brief {
+                    time, what: What::Enter { descriptors, partial, .. }, ..
+                }) => {
                     end.began = Some(*time);
                     if *descriptors {
                         self.descriptors.push((end.tid, end.time));

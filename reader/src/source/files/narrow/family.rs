@@ -11,14 +11,18 @@ use super::map::{At, Map};
 use super::{Place, scan};
 use crate::source::snapshots;
 
-/// The blocks, for threads that show descriptors at these moments; `None`: it is not known.
-pub(super) fn choose(
-    map: &Map<'_>,
-    place: &Place<'_>,
-    shown: &[(u32, u64)],
-) -> Option<FxHashSet<At>> {
+/// What tells what descriptors stand for.
+#[derive(Debug, Default)]
+pub(super) struct Family {
+    pub(super) blocks: FxHashSet<At>,
+    /// Whose calls in them do.
+    pub(super) threads: Vec<u32>,
+}
+
+/// What tells of threads that show descriptors at these moments; `None`: it is not known.
+pub(super) fn choose(map: &Map<'_>, place: &Place<'_>, shown: &[(u32, u64)]) -> Option<Family> {
     if shown.is_empty() {
-        return Some(FxHashSet::default());
+        return Some(Family::default());
     }
     let threads: FxHashSet<u32> = shown.iter().map(|(tid, _)| *tid).collect();
     let processes = place.names.family(&threads);
@@ -49,7 +53,8 @@ pub(super) fn choose(
     if blocks.len() > map.open(Lane::Syscall, place.from).count() / super::calls::PART {
         return None;
     }
-    (!shares_in(map, place, &blocks, &tids)?).then(|| blocks.into_iter().collect())
+    let shares = shares_in(map, place, &blocks, &tids)?;
+    (!shares).then(|| Family { blocks: blocks.into_iter().collect(), threads: tids })
 }
 
 /// Whether one of these threads, in order, makes a child that shares its descriptors.

@@ -123,7 +123,7 @@ impl<'a> Map<'a> {
     /// Of the blocks of a lane that begin before a moment and may name a thread: those that have
     /// its last event before that moment, if those do that begin last (they may name it later
     /// alone).
-    fn before(&self, lane: Lane, tid: u32, time: u64) -> Vec<At> {
+    pub(super) fn before(&self, lane: Lane, tid: u32, time: u64) -> Vec<At> {
         let has =
             |block: &Known<'_>| block.first < time && block.may(|entry| entry.has_thread(tid));
         let begun = self.all.partition_point(|block| block.first < time);
@@ -158,7 +158,7 @@ impl<'a> Map<'a> {
         &self,
         lane: Lane,
         asked: &[(u32, u64)],
-        scan: impl Fn(&[&Page], &FxHashSet<u32>) -> Vec<Brief>,
+        scan: impl Fn(&[&Page], &FxHashSet<u32>) -> Vec<Brief> + Sync,
     ) -> Option<(FxHashMap<usize, Brief>, FxHashSet<At>)> {
         let (mut last, mut seen) = (FxHashMap::<usize, Brief>::default(), FxHashSet::default());
         // What is still to be found: in blocks that begin before a moment.
@@ -178,26 +178,45 @@ impl<'a> Map<'a> {
             });
             let mut blocks: Vec<At> = wanted.keys().copied().collect();
             blocks.sort_unstable();
-            self.decode(&blocks, |at, pages| {
+            let found = self.scan(&blocks, |at, pages| {
                 let numbers = wanted.get(&at).map(Vec::as_slice).unwrap_or_default();
                 let of = |number: &usize| asked.get(*number).copied();
                 let threads = numbers.iter().filter_map(|number| Some(of(number)?.0)).collect();
                 let briefs = scan(pages, &threads);
-                for number in numbers {
-                    let Some((tid, time)) = of(number) else { continue };
+                let before = |number: &usize| {
+                    let (tid, time) = of(number)?;
                     let before = briefs.partition_point(|b| (b.tid, b.time) < (tid, time));
                     let before = before.checked_sub(1).and_then(|at| briefs.get(at));
-                    let Some(brief) = before.filter(|brief| brief.tid == tid) else { continue };
-                    let known = last.entry(*number).or_insert(*brief);
-                    if known.time <= brief.time {
-                        *known = *brief;
-                    }
-                }
+                    Some((*number, *before.filter(|brief| brief.tid == tid)?))
+                };
+                numbers.iter().filter_map(before).collect::<Vec<_>>()
             })?;
+            for (number, brief) in found.into_iter().flatten() {
+                let known = last.entry(number).or_insert(brief);
+                if known.time <= brief.time {
+                    *known = brief;
+                }
+            }
             seen.extend(blocks);
             open.retain(|(number, _)| !last.contains_key(number));
         }
         Some((last, seen))
+    }
+
+    /// Decodes blocks and looks at each one's pages, on all CPUs: what is seen in each, in their
+    /// order. `None`: some can't be read.
+    pub(super) fn scan<T: Send>(
+        &self,
+        blocks: &[At],
+        look: impl Fn(At, &[&Page]) -> T + Sync,
+    ) -> Option<Vec<T>> {
+        let known: Vec<(At, Job<'_>)> =
+            blocks.iter().filter_map(|at| Some((*at, self.get(*at)?.job))).collect();
+        let jobs: Vec<Job<'_>> = known.iter().map(|(_, job)| *job).collect();
+        load::each(&jobs, most_pages() / 2, |number, pages| {
+            let pages: Vec<&Page> = pages.iter().map(|(page, _)| page).collect();
+            look(known.get(number).map_or(0, |(at, _)| *at), &pages)
+        })
     }
 
     /// Decodes blocks, and hands each one's pages over. `None`: some can't be read.

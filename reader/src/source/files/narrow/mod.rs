@@ -11,6 +11,7 @@ mod family;
 mod map;
 mod paths;
 mod scan;
+mod slow;
 mod spans;
 
 use std::path::PathBuf;
@@ -23,14 +24,14 @@ use flightrec_store::FileReader;
 use flightrec_store::search::{self, Missing, SearchIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use self::map::Map;
+use self::map::{At, Map};
 use super::load::Job;
 use super::who::Names;
 use crate::observe::note;
 use crate::source::sure::Skip;
 
 /// What is asked for, as far as an index can tell.
-pub trait Sought {
+pub trait Sought: Sync {
     /// The threads one of which an event has to name, in order; `None`: any.
     fn threads(&self) -> Option<&[u32]>;
 
@@ -70,8 +71,18 @@ pub struct Chosen {
     blocks: FxHashMap<PathBuf, FxHashSet<u64>>,
     /// Where all is there again.
     pub(crate) skips: Arc<[Skip]>,
+    /// The threads whose system calls are needed, in order; `None`: all.
+    pub(crate) threads: Option<Arc<[u32]>>,
     /// The events that may be wanted, where of others that are read it is not known.
     only: Option<Arc<Only>>,
+}
+
+/// What a question needs.
+struct Picked {
+    blocks: FxHashSet<At>,
+    /// The threads whose system calls are needed; `None`: all.
+    threads: Option<FxHashSet<u32>>,
+    only: Option<Only>,
 }
 
 /// The events of system calls that may be wanted of what is read of a window. Of others, what is
@@ -121,23 +132,26 @@ pub(super) struct Place<'a> {
 pub(super) fn choose(place: &Place<'_>, sought: &dyn Sought) -> Option<Chosen> {
     let names = sought.names_in_paths();
     let map = Map::new(place, sought.slower_than().is_some() || names.is_some())?;
-    let (picked, skips, only) = if let Some(names) = names {
-        let (picked, only) = paths::choose(&map, place, sought, names)?;
-        (picked, Vec::new(), only)
+    let (picked, skips) = if let Some(names) = names {
+        (paths::choose(&map, place, sought, names)?, Vec::new())
     } else if sought.is_of_calls() {
-        let (picked, only) = calls::choose(&map, place, sought)?;
-        (picked, Vec::new(), only)
+        (calls::choose(&map, place, sought)?, Vec::new())
     } else {
-        let (picked, skips) = spans::choose(&map, place, sought)?;
-        (picked, skips, None)
+        spans::choose(&map, place, sought)?
     };
+    let Picked { blocks: picked, threads, only } = picked;
     let only = only.map(Arc::new);
+    let threads = threads.map(|threads| {
+        let mut threads: Vec<u32> = threads.into_iter().collect();
+        threads.sort_unstable();
+        threads.into()
+    });
     let mut blocks = FxHashMap::<PathBuf, FxHashSet<u64>>::default();
     for block in picked.iter().filter_map(|at| map.get(*at)) {
         let of_file = blocks.entry(block.job.reader.path().into()).or_default();
         of_file.insert(block.job.block.offset);
     }
-    Some(Chosen { blocks, skips: skips.into(), only })
+    Some(Chosen { blocks, skips: skips.into(), threads, only })
 }
 
 /// The indexes of files. Where some have none that can be used, that is said.

@@ -18,17 +18,17 @@ use rustc_hash::FxHashSet;
 use super::calls::{End, Found, PART, abi};
 use super::map::{At, Known, Map};
 use super::scan::{self, Arguments};
-use super::{Only, Place, Sought, family};
+use super::{Only, Picked, Place, Sought, family};
 use crate::source::snapshots;
 use crate::window::LEAD_OUT_NS;
 
-/// The blocks, and the events that may be wanted; `None`: too many, or not known.
+/// What is needed; `None`: too much, or not known.
 pub(super) fn choose(
     map: &Map<'_>,
     place: &Place<'_>,
     sought: &dyn Sought,
     wanted: &[Vec<u8>],
-) -> Option<(Vec<At>, Option<Only>)> {
+) -> Option<Picked> {
     let hashes: Vec<u32> = wanted.iter().map(|name| search::hash(name)).collect();
     let has_name = |entry: &BlockEntry| {
         let components = &entry.components;
@@ -49,16 +49,21 @@ pub(super) fn choose(
         return None;
     }
     let (mut given, mut shown) = (FxHashSet::default(), Vec::new());
-    map.decode(&seeds, |_, pages| {
+    let of_blocks = map.scan(&seeds, |_, pages| {
+        let mut found = Vec::new();
         each_call(pages, |tid, time, call| {
             if call.strings.iter().any(|text| may_name(text, wanted)) {
-                given.insert(tid);
-                if arguments.descriptors(call) != 0 {
-                    shown.push((tid, time));
-                }
+                found.push((tid, time, arguments.descriptors(call) != 0));
             }
         });
+        found
     })?;
+    for (tid, time, is_shown) in of_blocks.into_iter().flatten() {
+        given.insert(tid);
+        if is_shown {
+            shown.push((tid, time));
+        }
+    }
     let mut roots = place.names.processes_of(&given);
     roots.extend(open_in(place, wanted)?);
     let processes = place.names.descendants(&roots);
@@ -91,7 +96,8 @@ pub(super) fn choose(
         chosen.extend(map.of(Lane::Trace).map(|(at, _)| at));
     }
     let mut whole = Vec::new();
-    map.decode(&calls, |_, pages| {
+    let of_blocks = map.scan(&calls, |_, pages| {
+        let (mut whole, mut shown) = (Vec::new(), Vec::new());
         each_call(pages, |tid, time, call| {
             if !tids.contains(&tid) {
                 return;
@@ -105,18 +111,26 @@ pub(super) fn choose(
                 shown.push((tid, time));
             }
         });
+        (whole, shown)
     })?;
+    for (of_block, shown_in) in of_blocks {
+        whole.extend(of_block);
+        shown.extend(shown_in);
+    }
+    let is_alone = whole.is_empty();
     for (from, until) in whole {
         chosen.extend(map.all().filter(|(_, b)| b.touches(from, until)).map(|(at, _)| at));
     }
     shown.retain(|(_, time)| *time >= place.from);
-    chosen.extend(family::choose(map, place, &shown)?);
+    let family = family::choose(map, place, &shown)?;
+    chosen.extend(family.blocks);
     let is_call = |at: &&At| map.get(**at).is_some_and(|block| block.lane == Lane::Syscall);
     if chosen.iter().filter(is_call).count() > all / PART {
         return None;
     }
+    let threads = is_alone.then(|| tids.iter().copied().chain(family.threads).collect());
     let only = Only { from: place.from, threads: tids, ..Only::default() };
-    Some((chosen.into_iter().collect(), Some(only)))
+    Some(Picked { blocks: chosen, threads, only: Some(only) })
 }
 
 fn sorted(tids: impl Iterator<Item = u32>) -> Vec<u32> {
@@ -171,7 +185,7 @@ fn tells_all(
     }
     // A call that ends in a file may have begun in the one before.
     let mut found = Found::default();
-    map.decode(&unbegun, |_, pages| {
+    let ends = map.scan(&unbegun, |_, pages| {
         let mut ends = Vec::new();
         scan::each(pages, |event| {
             if let Body::Exit { call, ret, entered: None } = &event.body
@@ -180,8 +194,9 @@ fn tells_all(
                 ends.push(End { tid: event.tid, time: event.time, began: None, ret: *ret });
             }
         });
-        found.ends.extend(ends);
+        ends
     })?;
+    found.ends.extend(ends.into_iter().flatten());
     found.begin(map, place, arguments)?;
     Some(found.ends.iter().all(|end| end.began.is_some()))
 }

@@ -70,10 +70,9 @@ pub(super) fn calls(
     threads: &FxHashSet<u32>,
 ) -> Vec<Brief> {
     let mut found = Vec::new();
-    each(pages, |event| {
-        if !threads.contains(&event.tid) {
-            return;
-        }
+    let mut own: Vec<u32> = threads.iter().copied().collect();
+    own.sort_unstable();
+    each_of(pages, Some(&own), |event| {
         let what = match &event.body {
             Body::Enter(call) => What::Enter {
                 abi: call.abi,
@@ -115,10 +114,15 @@ pub(super) fn switches(pages: &[&Page], threads: &FxHashSet<u32>) -> Vec<Brief> 
 }
 
 /// Goes through the events of pages.
-pub(super) fn each(pages: &[&Page], mut take: impl FnMut(&Event)) {
+pub(super) fn each(pages: &[&Page], take: impl FnMut(&Event)) {
+    each_of(pages, None, take);
+}
+
+/// The same without system calls of other threads than these, which are in order.
+fn each_of(pages: &[&Page], threads: Option<&[u32]>, mut take: impl FnMut(&Event)) {
     let mut event = Event::default();
     for page in pages {
-        let mut events = page.events();
+        let mut events = page.events().only(threads);
         while events.read(&mut event) {
             take(&event);
         }

@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 use super::calls::PART;
 use super::map::{At, Known, Map};
 use super::scan::{self, Arguments, Brief, What};
-use super::{Place, Sought, family};
+use super::{Picked, Place, Sought, family};
 use crate::source::sure::Skip;
 use crate::window::LEAD_OUT_NS;
 
@@ -26,12 +26,12 @@ struct Span {
     until: u64,
 }
 
-/// The blocks, and where each stretch begins; `None`: too many, or not known.
+/// What is needed, and where each stretch begins; `None`: too much, or not known.
 pub(super) fn choose(
     map: &Map<'_>,
     place: &Place<'_>,
     sought: &dyn Sought,
-) -> Option<(Vec<At>, Vec<Skip>)> {
+) -> Option<(Picked, Vec<Skip>)> {
     let threads = sought.threads()?;
     let has_thread = |entry: &BlockEntry| entry.has_any_thread(threads);
     let seeds: Vec<At> = map
@@ -63,10 +63,11 @@ pub(super) fn choose(
     }
     if sought.names_descriptors() {
         let shown = shown(map, place, &seeds, threads)?;
-        chosen.extend(family::choose(map, place, &shown)?);
+        chosen.extend(family::choose(map, place, &shown)?.blocks);
     }
     skips.sort_by_key(|skip| skip.at);
-    (chosen.len() <= all / PART).then(|| (chosen.into_iter().collect(), skips))
+    (chosen.len() <= all / PART)
+        .then(|| (Picked { blocks: chosen, threads: None, only: None }, skips))
 }
 
 /// Those that touch made one, in order.
