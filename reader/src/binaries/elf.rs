@@ -187,8 +187,9 @@ mod tests {
             let Some(segment) = file.segments().find(holds) else { continue };
             let byte = of.address() - segment.address() + segment.file_range().0;
             let (name, offset) = functions.find(byte + 2).expect("a function");
-            let other = file.symbols().find(|other| other.name() == Ok(name)).unwrap();
-            assert_eq!((other.address() + offset, found < 200), (of.address() + 2, true));
+            // Two may have one name.
+            let mut named = file.symbols().filter(|other| other.name() == Ok(name));
+            assert!(named.any(|other| other.address() + offset == of.address() + 2), "{name}");
             found += 1;
             if found == 200 {
                 break;
