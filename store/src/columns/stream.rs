@@ -81,7 +81,7 @@ pub(super) trait Stream {
     #[inline]
     fn spans(&mut self, gap: u32, ticks: u16) -> (u32, u16) {
         let class = |bits: u32| bits.min(15) as u8;
-        let (is_tick, gap_ticks) = (gap % TICK == 0, gap / TICK);
+        let (is_tick, gap_ticks) = (gap.is_multiple_of(TICK), gap / TICK);
         let of_gap = if is_tick { class(30 - (gap_ticks | 3).leading_zeros()) } else { ANY as u8 };
         let symbol = self.byte(Column::Ticks, of_gap << 4 | class(16 - ticks.leading_zeros()));
         let (of_gap, of_ticks) = (usize::from(symbol >> 4), usize::from(symbol & 15));

@@ -62,16 +62,13 @@ pub(super) fn needs(
     }
     let of_cpu = |cpu: u16| {
         let then = counted(before, cpu);
-        let (before, behind) = match firsts.get(&cpu) {
-            Some(first) => {
-                let is_known = part::begins(first) <= from
-                    || !is_refused && then.is_none_or(|then| then == first.header().events);
-                (!is_known, is_refused)
-            }
-            None => {
-                let has_any = is_refused || then != counted(after, cpu);
-                (has_any, has_any)
-            }
+        let (before, behind) = if let Some(first) = firsts.get(&cpu) {
+            let is_known = part::begins(first) <= from
+                || !is_refused && then.is_none_or(|then| then == first.header().events);
+            (!is_known, is_refused)
+        } else {
+            let has_any = is_refused || then != counted(after, cpu);
+            (has_any, has_any)
         };
         (before || behind).then_some(Need { cpu, before, behind })
     };
