@@ -4,6 +4,7 @@
 //! never renamed, nor its unit changed; new ones may come.
 
 mod snapshots;
+mod sums;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -30,6 +31,7 @@ use crate::output::note;
 use crate::source::Origin;
 use crate::source::{PinnedSource, Source};
 pub use snapshots::Snapshots;
+pub use sums::Sums;
 
 /// The state of the recorder.
 #[derive(Debug, Serialize)]
@@ -67,6 +69,8 @@ pub struct State {
     pub daemon: Option<Daemon>,
     /// The files; none where the pinned rings were read.
     pub store: Option<Store>,
+    /// The sums of minutes; none where the pinned rings were read.
+    pub sums: Option<Sums>,
     /// Windows that were kept because something happened; none where the pinned rings were read.
     pub snapshots: Option<Snapshots>,
     /// The lanes, by name, in all CPUs together.
@@ -541,6 +545,12 @@ impl State {
             source: Told::Daemon,
             daemon: Some(daemon),
             store: Some(Store::of(status.store, status.totals.now, status.wall_offset)),
+            sums: Some(Sums::of(
+                status.sums,
+                status.recording_since,
+                status.totals.now,
+                status.wall_offset,
+            )),
             snapshots: Some(Snapshots::of(status.snapshots, status.wall_offset)),
             syscall_programs: status.syscall_programs,
             strings: status.strings,
@@ -581,6 +591,7 @@ impl State {
             source: Told::Pinned,
             daemon: None,
             store: None,
+            sums: None,
             snapshots: None,
             syscall_programs: meta.syscall_programs,
             strings: meta.strings,
@@ -639,6 +650,7 @@ impl State {
             descriptors: None,
             daemon: None,
             store: None,
+            sums: None,
             snapshots: None,
             lanes: Lane::RINGS.into_iter().zip(held).zip(ring_bytes).map(of_lane).collect(),
             cpus,

@@ -25,6 +25,7 @@ use crate::drain::Monitor;
 use crate::probes::Probes;
 use crate::recording::Recording;
 use crate::snapshots::Snapshots;
+use crate::sums::SumsMonitor;
 use crate::{clock, pins};
 
 /// A recording, served.
@@ -32,6 +33,7 @@ use crate::{clock, pins};
 pub struct Server {
     recording: Arc<Recording>,
     files: Arc<Monitor>,
+    sums: Arc<SumsMonitor>,
     budget: Arc<Settings>,
     descriptors: Descriptors,
     snapshots: Arc<Snapshots>,
@@ -42,11 +44,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves a recording, which is drained as `files` tells and kept within `budget`, for a daemon
-    /// that began at `since` (ns of `CLOCK_MONOTONIC`).
+    /// Serves a recording, which is drained as `files` tells, added up as `sums` tells and kept
+    /// within `budget`, for a daemon that began at `since` (ns of `CLOCK_MONOTONIC`).
     pub fn new(
         recording: Arc<Recording>,
         files: Arc<Monitor>,
+        sums: Arc<SumsMonitor>,
         budget: Arc<Settings>,
         snapshots: Arc<Snapshots>,
         since: u64,
@@ -55,7 +58,7 @@ impl Server {
         descriptors.keep_up();
         let probes = Probes::new(recording.clone());
         let told = Mutex::new(None);
-        Self { recording, files, budget, descriptors, snapshots, probes, since, told }
+        Self { recording, files, sums, budget, descriptors, snapshots, probes, since, told }
     }
 
     /// What is wrong with the pins; told to the log when that changes.
@@ -119,6 +122,7 @@ impl Backend for Server {
             threads: live.slots().map(|page| slots::read(&page).count() as u32).sum(),
             budget: live.budget(),
             store: self.files.status(),
+            sums: self.sums.status(),
             descriptors: self.descriptors.status(),
             snapshots: self.snapshots.status(),
             unpinned: self.unpinned(),

@@ -222,6 +222,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let server = Arc::new(Server::new(
         recording.clone(),
         drain.monitor(),
+        sums.monitor(),
         keeper.settings(),
         snapshots.clone(),
         since,

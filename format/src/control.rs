@@ -16,7 +16,7 @@ pub use crate::thread_stack::ThreadStack;
 pub use crate::totals::{CpuTotals, Position, Totals};
 
 /// Version of the messages; both sides must have the same.
-pub const VERSION: u16 = 8;
+pub const VERSION: u16 = 9;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.
@@ -365,6 +365,8 @@ pub struct Status {
     pub budget: Budget,
     /// The files.
     pub store: StoreStatus,
+    /// The sums of minutes.
+    pub sums: SumsStatus,
     /// Snapshots of what descriptors stand for.
     pub descriptors: DescriptorStatus,
     /// Windows that were kept because something happened.
@@ -377,6 +379,39 @@ pub struct Status {
     pub lacking: Vec<(String, String)>,
     /// Tracepoints that the configuration names, and what became of their events.
     pub tracepoints: Vec<TraceStatus>,
+}
+
+/// Sums of minutes, and the search indexes that the same thread makes. Counters count from the
+/// daemon's start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct SumsStatus {
+    /// Whether any are made.
+    pub enabled: bool,
+    /// Whether the daemon knows already what there is.
+    pub looked: bool,
+    /// Why they can't be made now.
+    pub failed: Option<String>,
+    /// Up to when events of this recording are added up, ns of `CLOCK_MONOTONIC`; 0: not yet.
+    pub added: u64,
+    /// Up to when its sums are in files; 0: none are yet.
+    pub written: u64,
+    /// Files of sums of all recordings.
+    pub files: u64,
+    /// Bytes that they take.
+    pub bytes: u64,
+    /// Search indexes of the files.
+    pub indexes: u64,
+    /// Bytes that they take.
+    pub index_bytes: u64,
+    /// Events that were added up.
+    pub events: u64,
+    /// Time of which the events were deleted before they were added up, ns.
+    pub unsummed: u64,
+    /// Whether more CPU time than usual is taken, as events that are not added up would be deleted
+    /// soon.
+    pub hurries: bool,
+    /// CPU time of making sums and indexes, ns; a part of [`Status::daemon_cpu`].
+    pub cpu: u64,
 }
 
 /// A tracepoint that the configuration names.

@@ -14,7 +14,7 @@ use crate::mutate::{Random, mutate};
 use crate::{seal, seeds};
 
 /// The most memory that any command may take for any file, bytes.
-pub const LIMIT: u64 = 512 << 20;
+pub const LIMIT: u64 = 256 << 20;
 
 /// A window of `diff` that holds the events of every crafted file.
 const DIFF: &str = "1970-01-02..2200-01-01";

@@ -27,7 +27,7 @@ use flightrec_format::abi::page::{
     header_len,
 };
 use flightrec_format::abi::probe::{LAST_CPU, STATE};
-use flightrec_format::abi::record::{self, counter, kind};
+use flightrec_format::abi::record::{self, TICK_NS, counter, kind};
 use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD};
 
 use crate::atomic;
@@ -198,7 +198,11 @@ impl<'a> Writer<'a> {
         if !claim::<PREEMPTIBLE>(lane, name) {
             return None;
         }
-        let now = now();
+        let mut now = now();
+        if matches!(name, Lane::Syscall) {
+            // To the tick of calls' durations: finer times are noise, of which most of a file was.
+            now &= !(TICK_NS - 1);
+        }
         // SAFETY: a field of our own; volatile so that it is loaded once, and the bound that the
         // verifier sees is the bound used.
         let off = unsafe { (&raw const lane.off).read_volatile() as usize };

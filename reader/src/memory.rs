@@ -14,7 +14,7 @@ use flightrec_format::decode::{Page, Summary};
 pub const VARIABLE: &str = "FLIGHTREC_MEMORY";
 /// The most memory that a process takes that reads, bytes, unless [`VARIABLE`] or [`allow`] says
 /// otherwise.
-pub const LIMIT: u64 = 512 << 20;
+pub const LIMIT: u64 = 256 << 20;
 /// Bytes of memory that a page takes while it is held: itself, what the allocator adds, its header
 /// and what it comes to, which stand twice while the rings are put together.
 pub const PAGE_WEIGHT: u64 = (PAGE_SIZE + 16 + 2 * size_of::<(Page, Summary)>()) as u64;

@@ -44,6 +44,8 @@ pub struct Follower {
     next: u64,
     /// Up to when the files are whole.
     limit: u64,
+    /// Everything before this moment was in files that were read or are there.
+    reaches: u64,
     /// The last page of each ring: what is missing behind it shows in the next slice.
     last: Vec<Page>,
 }
@@ -51,12 +53,18 @@ pub struct Follower {
 impl Follower {
     /// Of a session, from a moment on.
     pub fn new(session: u64, from: u64) -> Self {
-        Self { session, files: Vec::new(), done: 0, next: from, limit: from, last: Vec::new() }
+        let (files, last) = (Vec::new(), Vec::new());
+        Self { session, files, done: 0, next: from, limit: from, reaches: from, last }
     }
 
     /// Where the next slice begins.
     pub fn next(&self) -> u64 {
         self.next
+    }
+
+    /// The number of the first file that may still hold something new.
+    pub fn number(&self) -> u32 {
+        self.files.first().map_or(self.done, |open| open.number)
     }
 
     /// Up to when the files are whole.
@@ -103,6 +111,15 @@ impl Follower {
             self.done = self.files.remove(0).number;
         }
         self.next = from;
+        // What is before the first of them is nothing that was to be given.
+        self.reaches = self.files.first().map_or(from, |open| begins(&open.reader).max(from));
+    }
+
+    /// Whether files with events that were not given yet have been deleted.
+    pub fn is_overtaken(&self) -> bool {
+        self.files
+            .first()
+            .is_some_and(|open| open.reader.header().begins > self.reaches.max(self.next))
     }
 
     /// Gives the events of task life from the beginning of the first file up to where the next
@@ -239,6 +256,12 @@ impl Follower {
             })
         {
             self.done = self.files.remove(0).number;
+            // The next one follows it: nothing was recorded between the two.
+            if let Some(next) = self.files.first()
+                && next.number == self.done.saturating_add(1)
+            {
+                self.reaches = self.reaches.max(begins(&next.reader));
+            }
         }
     }
 }

@@ -54,6 +54,18 @@ pub struct Worker {
     unwritten: Vec<(Recording, Period)>,
     /// Events that were added up.
     events: u64,
+    /// Time of which the events were deleted before they were added up, ns.
+    unsummed: u64,
+    backlog: Backlog,
+}
+
+/// Files of recordings, by whether their events were added up, bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Of files that were, which are older than the others.
+    pub done: u64,
+    /// Of files with events that were not.
+    pub waiting: u64,
 }
 
 impl Worker {
@@ -67,6 +79,8 @@ impl Worker {
             finished: FxHashSet::default(),
             unwritten: Vec::new(),
             events: 0,
+            unsummed: 0,
+            backlog: Backlog::default(),
         })
     }
 
@@ -75,15 +89,42 @@ impl Worker {
         self.events
     }
 
+    /// Time of which the events were deleted before they were added up, ns.
+    pub fn unsummed(&self) -> u64 {
+        self.unsummed
+    }
+
+    /// What the last turn began with.
+    pub fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    /// Up to when events of a recording are added up, ns of `CLOCK_MONOTONIC`; `None`: those of
+    /// others are, or none.
+    pub fn added(&self, boot: [u8; 16], session: u64) -> Option<u64> {
+        let present = self.present.as_ref().filter(|present| present.of == (boot, session));
+        present.map(|present| present.follower.next())
+    }
+
+    /// The sums in files.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
     /// Does so much as a slice of events is. `live`: the recording that goes on, if any.
     pub fn turn(&mut self, live: Option<Recording>) -> io::Result<Turn> {
         self.write()?;
         self.keeper.catch_up()?;
         let store = Store::open(&self.state_dir).map_err(io::Error::other)?;
-        let Some((of, infos, is_last)) = self.next(&store, live) else { return Ok(Turn::Idle) };
+        let Some((of, infos, is_last)) = self.next(&store, live) else {
+            self.backlog = Backlog::default();
+            return Ok(Turn::Idle);
+        };
         let is_live = live == Some(of);
         if self.present.as_ref().is_none_or(|present| present.of != of) {
-            // Those of another one that went on were finished when it ended.
+            // Those of another one that went on were finished when it ended, unless its files were
+            // deleted.
+            self.end()?;
             self.present = self.begin(of, &infos, !is_live);
         }
         let Some(present) = &mut self.present else {
@@ -94,6 +135,13 @@ impl Worker {
         };
         let Present { follower, maker, .. } = present;
         follower.look(&infos, !is_live);
+        self.backlog = backlog(store.all(), follower.number());
+        if follower.is_overtaken() {
+            // What is known of threads holds no longer: the next turn begins anew, behind a period
+            // that says what there are no sums of.
+            self.end()?;
+            return Ok(Turn::More);
+        }
         if let Some(meta) = follower.meta() {
             maker.know(&meta, follower.wall_offset(follower.next()));
         }
@@ -111,15 +159,23 @@ impl Worker {
             self.unwritten.push((of, period));
         }
         if is_done && !is_live {
-            self.unwritten.extend(maker.finish().into_iter().map(|period| (of, period)));
-            self.present = None;
-            self.write()?;
-            self.keeper.flush()?;
+            self.end()?;
             self.finished.insert(of);
             return Ok(if is_last { Turn::Idle } else { Turn::More });
         }
         self.write()?;
         Ok(if is_done { Turn::Idle } else { Turn::More })
+    }
+
+    /// Ends the sums of the present recording where they are.
+    fn end(&mut self) -> io::Result<()> {
+        if let Some(Present { of, maker, .. }) = &mut self.present {
+            let of = *of;
+            self.unwritten.extend(maker.finish().into_iter().map(|period| (of, period)));
+            self.flush()?;
+            self.present = None;
+        }
+        Ok(())
     }
 
     /// Writes what is done, so that it is in the files when this ends.
@@ -178,16 +234,18 @@ impl Worker {
         let reached = self.keeper.reached(of.0, of.1);
         let counts = reached.unwrap_or(0).max(begins);
         let offset = follower.wall_offset(counts);
-        if let Some(reached) = reached.filter(|reached| *reached < begins) {
+        let lacks = reached.unwrap_or(meta.started);
+        if lacks < begins {
             // Retention was faster.
-            let wall = i64::try_from(i128::from(reached) + i128::from(offset)).unwrap_or(0);
+            let wall = i64::try_from(i128::from(lacks) + i128::from(offset)).unwrap_or(0);
             let lacking = Period {
-                from: reached,
+                from: lacks,
                 until: begins,
                 wall,
                 flags: flags::NOT_SUMMED | flags::PART,
                 ..Period::default()
             };
+            self.unsummed = self.unsummed.saturating_add(begins - lacks);
             self.unwritten.push((of, lacking));
         }
         if ended && reached.is_some_and(|reached| reached.saturating_add(REST) >= follower.limit())
@@ -201,4 +259,13 @@ impl Worker {
         follower.tasks(|event| maker.learn(event));
         Some(Present { of, follower, maker })
     }
+}
+
+/// What there is before the file with this number, and from it on.
+fn backlog(files: &[FileInfo], number: u32) -> Backlog {
+    let bytes = |is_done: bool| {
+        let of = files.iter().filter(|file| (file.number < number) == is_done);
+        of.map(|file| file.bytes).fold(0, u64::saturating_add)
+    };
+    Backlog { done: bytes(true), waiting: bytes(false) }
 }

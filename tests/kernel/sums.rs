@@ -139,6 +139,27 @@ fn where_events_are_gone_sums_answer_and_say_so() {
     let sums = recorder.sandbox().state_dir().join("sums");
     let has_sums = || fs::read_dir(&sums).is_ok_and(|mut files| files.next().is_some());
     assert!(wait_until(Duration::from_mins(1), has_sums), "{}", recorder.log());
+    // The status tells how far that is, and what it takes.
+    let status = || -> Value {
+        let output = recorder.flightctl(&["status", "--json"]);
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["sums"].take()
+    };
+    let on_disk = || -> u64 {
+        let files = fs::read_dir(&sums).expect("sums");
+        files.map(|file| file.expect("a file").metadata().expect("a size").len()).sum()
+    };
+    let is_told = || {
+        let told = status();
+        told["behind_seconds"].as_f64().is_some_and(|behind| behind < 120.0)
+            && told["bytes"] == on_disk()
+            && ["files", "bytes", "index_files", "index_bytes", "events"]
+                .iter()
+                .all(|figure| told[*figure].as_u64().is_some_and(|n| n > 0))
+    };
+    assert!(wait_until(Duration::from_mins(1), is_told), "{:#}", status());
+    let sums_now = status();
+    assert_eq!((&sums_now["enabled"], &sums_now["reason"]), (&true.into(), &Value::Null));
+    assert_eq!(sums_now["unsummed_seconds"], 0.0);
     let store = Store::open(recorder.sandbox().state_dir()).expect("files");
     let first = store.all().first().expect("a file");
     let session = flightrec_store::read_header(&first.path).expect("a header").session;

@@ -32,7 +32,7 @@ pub struct RecorderArgs {
     #[arg(long, global = true, display_order = 902, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
     /// Use at most this much memory for reading recordings, for example 2GiB. More makes long
-    /// windows faster [default: 512MiB, or FLIGHTREC_MEMORY].
+    /// windows faster [default: 256MiB, or FLIGHTREC_MEMORY].
     #[arg(long, global = true, display_order = 903, value_name = "SIZE", value_parser = memory)]
     pub memory: Option<u64>,
 }

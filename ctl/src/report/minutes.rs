@@ -102,7 +102,9 @@ pub struct SumsTold {
     pub lost_events: u64,
     /// Periods of which something is missing.
     pub not_whole: u64,
-    /// ns of the stretches for which there are no sums: the events were gone too early.
+    /// The stretches among them for which there are no sums: the events were gone too early.
+    pub unsummed: Vec<Period>,
+    /// Their length, ns.
     pub unsummed_ns: u64,
     /// ns of threads of which it is not known what they did.
     pub unknown_ns: u64,
@@ -333,23 +335,21 @@ fn give(report: &mut dyn Report, group: &Group, cell: &Cell, to: &mut Sums) {
 impl SumsTold {
     fn take(&mut self, period: &flightrec_sums::model::Period) {
         let ns = period.until.saturating_sub(period.from);
-        self.step_ns = self.step_ns.max(ns);
         self.lost_events = self.lost_events.saturating_add(period.missing());
         self.unknown_ns = self.unknown_ns.saturating_add(period.unknown_ns);
         let whole = period.flags & (flags::PART | flags::LOST | flags::NOT_SUMMED) == 0;
         self.not_whole = self.not_whole.saturating_add(u64::from(!whole));
         self.is_crowded |= period.flags & flags::CROWDED != 0;
-        if period.flags & flags::NOT_SUMMED != 0 {
-            self.unsummed_ns = self.unsummed_ns.saturating_add(ns);
-        }
         let of =
             Period { mono: (period.from, period.until), wall: (period.wall, period.wall_until()) };
-        match self.periods.last_mut() {
-            Some(last) if last.mono.1 == of.mono.0 => {
-                (last.mono.1, last.wall.1) = (of.mono.1, of.wall.1);
-            }
-            _ => self.periods.push(of),
+        if period.flags & flags::NOT_SUMMED != 0 {
+            self.unsummed_ns = self.unsummed_ns.saturating_add(ns);
+            go_on(&mut self.unsummed, of);
+        } else {
+            // Its length is none of a period that was added up.
+            self.step_ns = self.step_ns.max(ns);
         }
+        go_on(&mut self.periods, of);
     }
 
     /// Lines for people.
@@ -383,16 +383,28 @@ impl SumsTold {
                 counted(self.not_whole, "period")
             ));
         }
-        if self.unsummed_ns != 0 {
-            lines.push(format!(
-                "{} s of it in no sums: the events were deleted before they were added up",
-                self.unsummed_ns / 1_000_000_000
-            ));
-        }
+        lines.extend(self.unsummed.iter().map(|period| {
+            format!(
+                "from {} to {} there are no sums: the events were deleted before they were added \
+                 up",
+                time(period.wall.0, zone),
+                time(period.wall.1, zone)
+            )
+        }));
         if self.is_crowded {
             lines.push("there were too many groups: some sums are of (others)".to_owned());
         }
         lines
+    }
+}
+
+/// Adds a stretch to those before it, of which it may be the continuation.
+fn go_on(stretches: &mut Vec<Period>, of: Period) {
+    match stretches.last_mut() {
+        Some(last) if last.mono.1 == of.mono.0 => {
+            (last.mono.1, last.wall.1) = (of.mono.1, of.wall.1);
+        }
+        _ => stretches.push(of),
     }
 }
 
@@ -407,4 +419,44 @@ fn step(ns: u64) -> String {
 fn time(wall: i64, zone: &TimeZone) -> String {
     let at = Timestamp::from_nanosecond(i128::from(wall)).unwrap_or(Timestamp::UNIX_EPOCH);
     at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: u64 = 60_000_000_000;
+
+    fn period(from: u64, minutes: u64, flags: u32) -> flightrec_sums::model::Period {
+        flightrec_sums::model::Period {
+            from: from * MINUTE,
+            until: (from + minutes) * MINUTE,
+            wall: (from * MINUTE) as i64,
+            flags,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn what_was_not_added_up_is_told_with_its_time() {
+        let mut told = SumsTold::default();
+        for (from, minutes, flags) in
+            [(60, 1, 0), (61, 45, flags::NOT_SUMMED | flags::PART), (106, 1, 0), (107, 1, 0)]
+        {
+            told.take(&period(from, minutes, flags));
+        }
+        assert_eq!((told.unsummed_ns, told.not_whole), (45 * MINUTE, 1));
+        let lines = told.lines(&TimeZone::UTC);
+        assert_eq!(
+            lines,
+            [
+                "from 1970-01-01 01:00:00 to 1970-01-01 01:48:00 from sums of minutes: the events \
+                 are gone",
+                "1 period of the sums not whole: events were missing, or the recording or its sums \
+                 began or ended then",
+                "from 1970-01-01 01:01:00 to 1970-01-01 01:46:00 there are no sums: the events \
+                 were deleted before they were added up",
+            ]
+        );
+    }
 }

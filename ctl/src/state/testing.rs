@@ -2,7 +2,7 @@
 
 use super::*;
 use flightrec_format::abi::counts::Counts;
-use flightrec_format::control::{LastSnapshot, SnapshotStatus};
+use flightrec_format::control::{LastSnapshot, SnapshotStatus, SumsStatus};
 
 /// Files that are being written.
 pub(crate) fn store() -> StoreStatus {
@@ -22,6 +22,25 @@ pub(crate) fn store() -> StoreStatus {
         deleted: [(40, 2 << 30), (3, 192 << 20), (0, 0)],
         failures: 2,
         cpu: 25_000_000,
+    }
+}
+
+/// Sums that are late.
+pub(crate) fn sums() -> SumsStatus {
+    SumsStatus {
+        enabled: true,
+        looked: true,
+        failed: None,
+        added: 66_000_000_000,
+        written: 10_000_000_000,
+        files: 3,
+        bytes: 5 << 20,
+        indexes: 11,
+        index_bytes: 14 << 20,
+        events: 9_000_000,
+        unsummed: 120_000_000_000,
+        hurries: true,
+        cpu: 1_300_000_000,
     }
 }
 
@@ -82,6 +101,7 @@ pub(crate) fn status() -> Status {
             detached: false,
         },
         store: store(),
+        sums: sums(),
         descriptors: DescriptorStatus {
             available: true,
             taken: 69_500_000_000,

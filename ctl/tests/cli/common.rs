@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::control::{
     self, Budget, CpuTotals, DescriptorStatus, REQUEST_MAX, Request, Response, SnapshotStatus,
-    Status, StoreStatus, Totals,
+    Status, StoreStatus, SumsStatus, Totals,
 };
 use flightrec_format::decode::Event;
 use flightrec_format::encode::PageWriter;
@@ -200,6 +200,7 @@ pub(crate) fn status() -> Status {
         threads: 0,
         budget: Budget::default(),
         store: StoreStatus::default(),
+        sums: SumsStatus::default(),
         descriptors: DescriptorStatus::default(),
         snapshots: SnapshotStatus::default(),
         unpinned: None,

@@ -123,6 +123,9 @@ pub const fn call_aux(nr: u16, abi: u8) -> u16 {
     nr & 0xfff | (abi as u16) << 12
 }
 
+/// Times of lane `syscall` are multiples of so many ns, as durations in the fold slot are.
+pub const TICK_NS: u64 = 16;
+
 /// The fold slot of an ENTER record: 0, or exit time and return value in one aligned store.
 /// Bits 0-15 the return value plus 4096, bits 16-31 one plus the duration in units of 16 ns; a
 /// duration of 0 is one that was not taken: no real one is that short.

@@ -72,10 +72,13 @@ struct Machine {
     writer: StoreWriter,
     opening: Beginning,
     detached: u64,
+    /// Every so manieth drain ends with a moment at which the counters are known.
+    marks: u64,
+    drains: u64,
 }
 
 impl Machine {
-    fn new(dir: &Path) -> Self {
+    fn new(dir: &Path, marks: u64) -> Self {
         let meta = Meta {
             session: SESSION,
             boot_id: "01234567-89ab-cdef-0123-456789abcdef".into(),
@@ -90,7 +93,8 @@ impl Machine {
             keep_free: 0,
             max_age: None,
             file_size: 1 << 30,
-            file_age: Some(std::time::Duration::from_secs(4)),
+            // Each begins and ends with a moment at which the counters are known.
+            file_age: Some(std::time::Duration::from_secs(if marks == 1 { 4 } else { 3600 })),
         };
         let boot_id = flightrec_store::dir::parse_boot(&meta.boot_id).unwrap();
         let options = Options {
@@ -116,6 +120,8 @@ impl Machine {
             writer: StoreWriter::open(options),
             opening: Beginning(meta),
             detached: 0,
+            marks,
+            drains: 0,
         }
     }
 
@@ -147,6 +153,10 @@ impl Machine {
         let totals = self.totals(mono);
         self.writer.append(new, mono, &mut self.opening, now);
         self.writer.vouch(&totals);
+        self.drains += 1;
+        if !self.drains.is_multiple_of(self.marks) {
+            return;
+        }
         if let Some(job) = self.writer.sync(now) {
             self.writer.synced(job.run(), now);
         }
@@ -264,11 +274,22 @@ fn sums(gaps: &BTreeSet<Key>) -> BTreeMap<(Lane, u16, Reason), (u64, [u64; 3])> 
 
 #[test]
 fn the_gaps_of_a_partition_are_those_of_the_whole() {
+    partition(1);
+}
+
+/// The same where the moments at which the counters are known are so far apart that what is between
+/// them is not read at once.
+#[test]
+fn gaps_are_the_same_where_marks_are_rare() {
+    partition(1000);
+}
+
+fn partition(marks: u64) {
     let mut reasons = BTreeSet::new();
     for seed in 1..=16 {
         let mut random = Random(seed);
         let dir = tempfile::tempdir().unwrap();
-        let (throttled, off) = Machine::new(dir.path()).run(&mut random);
+        let (throttled, off) = Machine::new(dir.path(), marks).run(&mut random);
         let end = STARTED + STEP * STEPS;
         let (whole, whole_off) = told(dir.path(), Window { from: STARTED, until: end });
         reasons.extend(whole.iter().map(|key| key.2));

@@ -4,7 +4,10 @@
 use super::ColumnsError;
 
 /// First byte of encoded pages.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
+/// The earliest version that is read, and the first one that tells times before calls in ticks.
+const VERSION_LEAST: u8 = 3;
+pub(super) const TICKS_SINCE: u8 = 4;
 /// Number of columns.
 pub(super) const COLUMNS: usize = 52;
 /// A block of a zstd frame ends before and behind a column of at least this many bytes, so that
@@ -108,6 +111,7 @@ pub(super) fn put(pages: usize, columns: &[Vec<u8>; COLUMNS], out: &mut Vec<u8>)
 
 /// Encoded pages, before anything of the columns is read.
 pub(super) struct Encoded<'a> {
+    pub(super) version: u8,
     pub(super) pages: u64,
     pub(super) columns: [&'a [u8]; COLUMNS],
 }
@@ -115,7 +119,7 @@ pub(super) struct Encoded<'a> {
 /// Takes encoded pages apart.
 pub(super) fn take(mut bytes: &[u8]) -> Result<Encoded<'_>, ColumnsError> {
     let (version, rest) = bytes.split_first().ok_or(ColumnsError::Cut)?;
-    if *version != VERSION {
+    if !(VERSION_LEAST..=VERSION).contains(version) {
         return Err(ColumnsError::Version(*version));
     }
     bytes = rest;
@@ -136,7 +140,7 @@ pub(super) fn take(mut bytes: &[u8]) -> Result<Encoded<'_>, ColumnsError> {
     if !bytes.is_empty() {
         return Err(ColumnsError::Behind(bytes.len()));
     }
-    Ok(Encoded { pages, columns })
+    Ok(Encoded { version: *version, pages, columns })
 }
 
 /// Where a large column begins, or what stands behind one: pieces that are worth an entropy table

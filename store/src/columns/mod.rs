@@ -130,7 +130,7 @@ pub fn decode_at_most(bytes: &[u8], most: u64) -> Result<Vec<(Page, Summary)>, C
     if encoded.pages > most {
         return Err(ColumnsError::Pages(encoded.pages));
     }
-    let mut columns = Reading::new(&encoded.columns);
+    let mut columns = Reading::new(&encoded);
     let mut pages = Vec::with_capacity(encoded.pages as usize);
     let mut block = Block::new();
     for _ in 0..encoded.pages {

@@ -1,7 +1,9 @@
 //! Both directions of one walk: a model codes a value by [`Stream`], which writes it into its
 //! column or replaces it by the one that it reads there. So encoder and decoder can't differ.
 
-use super::column::{COLUMNS, Column};
+use flightrec_format::abi::record::TICK_NS;
+
+use super::column::{COLUMNS, Column, Encoded, TICKS_SINCE};
 
 /// Most steps of [`interval`]'s scale.
 const STEPS: u8 = 240;
@@ -30,6 +32,9 @@ pub(super) trait Stream {
 
     /// Whether something was read that can't be.
     fn failed(&self) -> bool;
+
+    /// Whether times before calls are in ticks: from version 4 on.
+    fn has_ticks(&self) -> bool;
 
     /// A number in as few bytes as it needs, 7 bits in each, lowest first.
     #[inline]
@@ -71,19 +76,23 @@ pub(super) trait Stream {
     }
 
     /// The time before a call and its duration: how many bits each has, in one byte, and those
-    /// behind the first.
+    /// behind the first. Times of calls are multiples of a tick, and so is what is between them; of
+    /// a time that is none, all bits are told.
     #[inline]
     fn spans(&mut self, gap: u32, ticks: u16) -> (u32, u16) {
         let class = |bits: u32| bits.min(15) as u8;
-        let symbol =
-            class(26 - (gap | 63).leading_zeros()) << 4 | class(16 - ticks.leading_zeros());
-        let symbol = self.byte(Column::Ticks, symbol);
-        let (before, during) = (GAPS[usize::from(symbol >> 4)], TICKS[usize::from(symbol & 15)]);
-        let value =
-            u64::from(gap) & before.mask() | (u64::from(ticks) & during.mask()) << before.bits;
+        let (is_tick, gap_ticks) = (gap.is_multiple_of(TICK), gap / TICK);
+        let of_gap = if is_tick { class(30 - (gap_ticks | 3).leading_zeros()) } else { ANY as u8 };
+        let symbol = self.byte(Column::Ticks, of_gap << 4 | class(16 - ticks.leading_zeros()));
+        let (of_gap, of_ticks) = (usize::from(symbol >> 4), usize::from(symbol & 15));
+        let (gaps, tick) = if self.has_ticks() { (&GAPS, TICK) } else { (&GAPS_3, 1) };
+        let (before, during) = (gaps[of_gap], TICKS[of_ticks]);
+        let tick = if of_gap == ANY { 1 } else { tick };
+        let gap = u64::from(gap / tick);
+        let value = gap & before.mask() | (u64::from(ticks) & during.mask()) << before.bits;
         let value = self.bits(value, before.bits + during.bits);
         (
-            before.base | (value & before.mask()) as u32,
+            (before.base | (value & before.mask()) as u32) * tick,
             (during.base | (value >> before.bits) as u32) as u16,
         )
     }
@@ -152,8 +161,14 @@ const fn classes(least: u32, any: u32) -> [Class; 16] {
     classes
 }
 
-/// Of the time before a call, in ns, and of its duration, in units of 16 ns.
-const GAPS: [Class; 16] = classes(6, 32);
+/// ns of a tick.
+const TICK: u32 = TICK_NS as u32;
+/// The class of spans of any length.
+const ANY: usize = 15;
+/// Of the time before a call, in ticks (of version 3 in ns; in [`ANY`] always in ns), and of its
+/// duration, in ticks.
+const GAPS: [Class; 16] = classes(2, 32);
+const GAPS_3: [Class; 16] = classes(6, 32);
 const TICKS: [Class; 16] = classes(0, 16);
 
 /// Into columns.
@@ -227,6 +242,11 @@ impl Stream for Writing {
     fn failed(&self) -> bool {
         false
     }
+
+    #[inline]
+    fn has_ticks(&self) -> bool {
+        true
+    }
 }
 
 /// Out of columns.
@@ -235,11 +255,13 @@ pub(super) struct Reading<'a> {
     /// Bits of the first byte of [`Column::Bits`] that were read.
     read: u32,
     failed: bool,
+    has_ticks: bool,
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(columns: &[&'a [u8]; COLUMNS]) -> Self {
-        Self { columns: *columns, read: 0, failed: false }
+    pub(super) fn new(encoded: &Encoded<'a>) -> Self {
+        let has_ticks = encoded.version >= TICKS_SINCE;
+        Self { columns: encoded.columns, read: 0, failed: false, has_ticks }
     }
 
     /// Bytes that nobody has read.
@@ -316,5 +338,10 @@ impl Stream for Reading<'_> {
 
     fn failed(&self) -> bool {
         self.failed
+    }
+
+    #[inline]
+    fn has_ticks(&self) -> bool {
+        self.has_ticks
     }
 }

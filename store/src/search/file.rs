@@ -13,6 +13,7 @@ use super::code::{RAW_MAX, VERSION, decode, encode};
 use super::pairs::Pairs;
 use super::{SearchIndex, maker};
 use crate::block::{BLOCKS_MAX, Kind};
+use crate::dir::FileInfo;
 use crate::error::StoreError;
 use crate::fields::{CRC_LEN, FRAME_HEAD, Fields, checked, frame_len, put_frame};
 use crate::reader::FileReader;
@@ -87,6 +88,12 @@ pub enum SearchError {
 /// Where the index of a recording's file is.
 pub fn path(recording: &Path) -> PathBuf {
     recording.with_extension(EXTENSION)
+}
+
+/// How many of these files have an index, and the bytes that the indexes take.
+pub fn usage(files: &[FileInfo]) -> (u64, u64) {
+    let sizes = files.iter().filter_map(|file| Some(fs::metadata(path(&file.path)).ok()?.len()));
+    sizes.fold((0, 0), |(count, bytes), size| (count + 1, bytes.saturating_add(size)))
 }
 
 /// Makes the index of a file that was closed, in memory. A block that can't be read has no entry.

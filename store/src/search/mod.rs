@@ -18,7 +18,7 @@ mod pairs;
 
 pub use self::code::{RAW_MAX, VERSION};
 pub use self::components::{Components, hash, names};
-pub use self::file::{EXTENSION, SHARE, SearchError, make, path, read, remove, write};
+pub use self::file::{EXTENSION, SHARE, SearchError, make, path, read, remove, usage, write};
 pub use self::maker::Missing;
 
 use crate::block::BlockRef;

@@ -86,6 +86,8 @@ pub struct Maker {
     offset: i64,
     /// Time of the last event.
     now: u64,
+    /// Up to when events are missing.
+    lacks: u64,
     held: VecDeque<Period>,
 }
 
@@ -109,6 +111,7 @@ impl Maker {
             until: 0,
             offset,
             now: 0,
+            lacks: 0,
             held: VecDeque::new(),
         };
         maker.until = maker.end_of(counts);
@@ -423,6 +426,7 @@ impl Maker {
         }
         let untold = if gap.missing().is_none() { flags::LOST_UNTOLD } else { 0 };
         self.tally.flags |= flags::LOST | untold;
+        self.lacks = self.lacks.max(gap.until);
         for period in self.held.iter_mut().filter(|period| period.until > gap.from) {
             period.flags |= flags::LOST | untold;
         }
@@ -450,6 +454,10 @@ impl Maker {
         self.stretches.recycle(done);
         self.open = open;
         let wall = i64::try_from(i128::from(self.from) + i128::from(self.offset)).unwrap_or(0);
+        // A gap of minutes: their events are counted in the first one.
+        if self.from < self.lacks {
+            self.tally.flags |= flags::LOST;
+        }
         let period = self.tally.end(self.from, at, wall);
         self.held.push_back(period);
         self.from = at;

@@ -123,3 +123,28 @@ fn minutes_are_those_of_the_wall_clock() {
     assert_eq!(periods[0].flags, flags::PART);
     assert_eq!(periods[0].wall, 1_767_225_670 * SECOND as i64);
 }
+
+/// A gap of minutes: each of them is marked, also those that end before any event of them is seen.
+#[test]
+fn every_minute_of_a_gap_is_marked() {
+    let mut maker = maker();
+    enter(&mut maker, 30);
+    exit(&mut maker, 31, 1);
+    let lost = Some(Counts::first([40]));
+    let (from, until) = (31 * SECOND, 290 * SECOND);
+    maker.miss(&Gap {
+        lane: Lane::Syscall,
+        cpu: 0,
+        from,
+        until,
+        lost,
+        refused: [0; 3],
+        reason: GapReason::Missing,
+    });
+    enter(&mut maker, 291);
+    exit(&mut maker, 301, 1);
+    let periods = maker.finish();
+    let told: Vec<(u32, u64)> = periods.iter().map(|of| (of.flags, of.missing())).collect();
+    let lost = flags::LOST;
+    assert_eq!(told, [(lost, 40), (lost, 0), (lost, 0), (lost, 0), (lost, 0), (flags::PART, 0)]);
+}

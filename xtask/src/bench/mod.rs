@@ -2,6 +2,7 @@
 
 mod budget;
 mod disk;
+mod drain;
 mod export;
 mod fairness;
 mod overhead;
@@ -65,7 +66,7 @@ pub(crate) enum Bench {
         only: Option<String>,
     },
     /// Memory and time of every command that reads files, for crafted files and mutations of them;
-    /// fails above 512 MiB. Half an hour.
+    /// fails above 256 MiB. Half an hour.
     Memory {
         /// Number of mutated files.
         #[arg(long, default_value_t = 10_000)]
@@ -117,6 +118,9 @@ pub(crate) enum Bench {
     },
     /// Disk space of a recorded compile workload, and the cost of storing it.
     Disk(disk::DiskArgs),
+    /// CPU time of draining for an event, also compared with another build in pairs, and up to which
+    /// rate nothing is lost.
+    Drain(drain::DrainArgs),
 }
 
 /// Runs one benchmark; it prints its result itself.
@@ -134,6 +138,12 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 "bench_disk",
             ]))?;
             disk::run(args)
+        }
+        Bench::Drain(args) => {
+            if std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
+                crate::build::programs(Scope::Build)?;
+            }
+            drain::run(&args)
         }
         Bench::Overhead { rounds, against, only, json } => {
             overhead_programs()?;

@@ -15,7 +15,7 @@ use self::exposition::Exposition;
 use super::prelude::*;
 use crate::output::Output;
 use crate::source::Origin;
-use crate::state::{CpuState, Descriptors, Files, Snapshots, State, Store};
+use crate::state::{CpuState, Descriptors, Files, Snapshots, State, Store, Sums};
 
 /// Arguments of `metrics`: none.
 #[derive(Debug, clap::Args)]
@@ -129,6 +129,9 @@ fn text(state: &State) -> String {
     }
     if let Some(store) = state.store.as_ref().filter(|store| store.state != Files::Off) {
         files(&mut out, store);
+    }
+    if let Some(of) = state.sums.as_ref().filter(|of| of.enabled) {
+        sums(&mut out, of);
     }
     if let Some(of) = state.snapshots.as_ref().filter(|of| of.enabled) {
         snapshots(&mut out, of);
@@ -260,6 +263,36 @@ fn files(out: &mut Exposition, store: &Store) {
         .sample(&[], store.failures);
     let help = "CPU time of draining, encoding and writing.";
     out.family("flightrec_store_cpu_seconds", "seconds", true, help).sample(&[], store.cpu_seconds);
+}
+
+/// The sums of minutes, and the search indexes.
+fn sums(out: &mut Exposition, of: &Sums) {
+    let help = "Whether sums of minutes can be made.";
+    out.gauge("flightrec_sums_up", "", help, u8::from(of.reason.is_none()));
+    out.gauge("flightrec_sums_files", "", "Files of sums of minutes.", of.files);
+    out.gauge("flightrec_sums_bytes", "bytes", "Size of the sums of minutes.", of.bytes);
+    if let Some(newest) = of.newest {
+        let help = "End of the newest minute of the recording in the files of sums, UNIX time.";
+        out.gauge("flightrec_sums_newest_timestamp_seconds", "seconds", help, unix(newest));
+    }
+    if let (Some(waiting), Some(behind)) = (of.waiting_minutes, of.behind_seconds) {
+        let help = "Minutes of the recording that are not in the files of sums yet.";
+        out.gauge("flightrec_sums_waiting", "", help, waiting);
+        let help = "Time by which adding up events is behind.";
+        out.gauge("flightrec_sums_behind_seconds", "seconds", help, behind);
+    }
+    let help = "Whether more CPU time than usual is taken, so that no events are deleted before \
+                they are added up.";
+    out.gauge("flightrec_sums_haste", "", help, u8::from(of.hurries));
+    let help = "Events added up.";
+    out.family("flightrec_sums_events", "", true, help).sample(&[], of.events);
+    let help = "Time of which the events were deleted before they were added up.";
+    out.family("flightrec_sums_unsummed_seconds", "seconds", true, help)
+        .sample(&[], of.unsummed_seconds);
+    let help = "CPU time of making sums and search indexes.";
+    out.family("flightrec_sums_cpu_seconds", "seconds", true, help).sample(&[], of.cpu_seconds);
+    out.gauge("flightrec_index_files", "", "Search indexes of files.", of.index_files);
+    out.gauge("flightrec_index_bytes", "bytes", "Size of the search indexes.", of.index_bytes);
 }
 
 /// What is counted by CPU and lane.

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::*;
-use crate::state::testing::{status, store};
-use flightrec_format::control::{Status, StoreState, StoreStatus};
+use crate::state::testing::{status, store, sums};
+use flightrec_format::control::{Status, StoreState, StoreStatus, SumsStatus};
 
 /// A line that is no comment; its value as it stands there.
 #[derive(Debug, PartialEq, Eq)]
@@ -190,6 +190,35 @@ fn files_that_are_off_or_fail() {
     assert!(!samples(StoreState::Off).keys().any(|name| name.starts_with("flightrec_store")));
     let failed = samples(StoreState::Failed { since: 1, reason: "why".into() });
     assert_eq!(failed["flightrec_store_up"], [Sample { labels: vec![], value: "0".into() }]);
+}
+
+#[test]
+fn how_late_sums_are() {
+    let samples = parse(&text(&State::of_daemon(status())));
+    for (name, expected) in [
+        ("sums_up", "1"),
+        ("sums_files", "3"),
+        ("sums_bytes", "5242880"),
+        ("sums_newest_timestamp_seconds", "1700000010"),
+        ("sums_waiting", "1"),
+        ("sums_behind_seconds", "4"),
+        ("sums_haste", "1"),
+        ("sums_events_total", "9000000"),
+        ("sums_unsummed_seconds_total", "120"),
+        ("sums_cpu_seconds_total", "1.3"),
+        ("index_files", "11"),
+        ("index_bytes", "14680064"),
+    ] {
+        assert_eq!(samples[&format!("flightrec_{name}")][0].value, expected, "{name}");
+    }
+    let of = |sums| parse(&text(&State::of_daemon(Status { sums, ..status() })));
+    let failed = of(SumsStatus { failed: Some("why".into()), written: 0, ..sums() });
+    assert_eq!(failed["flightrec_sums_up"][0].value, "0");
+    assert!(!failed.contains_key("flightrec_sums_newest_timestamp_seconds"));
+    let unknown = of(SumsStatus { looked: false, ..sums() });
+    assert!(!unknown.contains_key("flightrec_sums_behind_seconds"));
+    let off = of(SumsStatus::default());
+    assert!(!off.keys().any(|name| name.starts_with("flightrec_sums")));
 }
 
 #[test]

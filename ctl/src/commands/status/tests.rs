@@ -1,8 +1,8 @@
 //! The status of made-up states.
 
 use super::*;
-use crate::state::testing::{status, store};
-use flightrec_format::control::{self, Status, StoreState, StoreStatus};
+use crate::state::testing::{status, store, sums};
+use flightrec_format::control::{self, Status, StoreState, StoreStatus, SumsStatus};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
@@ -35,6 +35,10 @@ fn every_figure_is_shown() {
         "not written  6 events overwritten in the rings before they could be written\n",
         "deleted      3 files, 192 MiB, for keep_free (others fill the disk); 40 files, 2 \
          GiB, for max_total\n",
+        "sums         in files up to 2023-11-14 22:13:30, 3 files, 5 MiB; 1 minute not in files \
+         yet, adding up is 4.0 s behind, IN HASTE (events would be deleted before)\n",
+        "not summed   events of 2m 0s were deleted before they were added up\n",
+        "indexes      of 11 files, 14 MiB; CPU time with sums 1.3 s\n",
         "snapshots    9 kept, 40 MiB; 3 taken by this daemon, 1 being taken, 1234 repeats \
          counted, 5 refused, 6 FAILED (see the daemon's log)\n",
         "             the last of 2023-11-14 22:14:25, 20231114T221425Z-blocked: dd (12) has \
@@ -65,6 +69,21 @@ fn files_that_are_not_written_say_why() {
         said.contains("files        none are written") && !said.contains("written  "),
         "{said}"
     );
+}
+
+#[test]
+fn sums_that_are_not_made_say_why() {
+    let text = |sums| text(&State::of_daemon(Status { sums, ..status() }), &TimeZone::UTC);
+    let failed = SumsStatus { failed: Some("No space left\u{1b}".into()), written: 0, ..sums() };
+    let said = text(failed);
+    let want = "sums         NOT MADE: No space left\\u{1b}; made later from the files\n             \
+                none of this recording in files yet, 3 files, 5 MiB; 1 minute not in files yet";
+    assert!(said.contains(want), "{said}");
+    // It has just begun, and does not know how late it is.
+    let said = text(SumsStatus { looked: false, added: 0, hurries: false, ..sums() });
+    assert!(said.contains("3 files, 5 MiB\n") && !said.contains("behind"), "{said}");
+    let said = text(SumsStatus::default());
+    assert!(said.contains("sums         none are made") && !said.contains("indexes"), "{said}");
 }
 
 #[test]

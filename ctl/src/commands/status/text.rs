@@ -10,7 +10,7 @@ use flightrec_format::abi::page::Lane;
 use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::state::{
-    Budget, Descriptors, Files, Lacking, Level, Snapshots, State, Store, Tracepoint, Unpinned,
+    Budget, Descriptors, Files, Lacking, Level, Snapshots, State, Store, Sums, Tracepoint, Unpinned,
 };
 
 /// A paragraph: lines of a name and a value.
@@ -71,6 +71,9 @@ pub(super) fn text(state: &State, zone: &TimeZone) -> String {
     table.row("not recorded", &losses(state));
     if let Some(store) = &state.store {
         files(&mut table, store, zone);
+    }
+    if let Some(of) = &state.sums {
+        sums(&mut table, of, zone);
     }
     if let Some(of) = &state.snapshots {
         snapshots(&mut table, of, zone);
@@ -247,6 +250,43 @@ fn deleted(store: &Store, key: &str, files: u64) -> String {
     let size = bytes(store.deleted_bytes.get(key).copied().unwrap_or(0));
     let why = if key == "keep_free" { " (others fill the disk)" } else { "" };
     format!("{}, {size}, for {key}{why}", counted(files, "file"))
+}
+
+/// The sums of minutes: how far, and what they and the search indexes take.
+fn sums(table: &mut Table, of: &Sums, zone: &TimeZone) {
+    if !of.enabled {
+        return table.row("sums", "none are made ([history] enabled = false)");
+    }
+    if let Some(reason) = &of.reason {
+        table.row("sums", &format!("NOT MADE: {}; made later from the files", shown(reason)));
+    }
+    let name = if of.reason.is_some() { "" } else { "sums" };
+    let newest = match of.newest {
+        Some(newest) => format!("in files up to {}", at(newest, zone)),
+        None => "none of this recording in files yet".to_owned(),
+    };
+    let mut text = format!("{newest}, {}, {}", counted(of.files, "file"), bytes(of.bytes));
+    if let (Some(minutes), Some(behind)) = (of.waiting_minutes, of.behind_seconds) {
+        let (minutes, behind) = (counted(minutes, "minute"), span(ns(behind)));
+        // Writing to a string can't fail.
+        let _ = write!(text, "; {minutes} not in files yet, adding up is {behind} behind");
+    }
+    if of.hurries {
+        text.push_str(", IN HASTE (events would be deleted before)");
+    }
+    table.row(name, &text);
+    if of.unsummed_seconds > 0.0 {
+        let gone = span(ns(of.unsummed_seconds));
+        let text = format!("events of {gone} were deleted before they were added up");
+        table.row("not summed", &text);
+    }
+    let indexes = format!(
+        "of {}, {}; CPU time with sums {}",
+        counted(of.index_files, "file"),
+        bytes(of.index_bytes),
+        span(ns(of.cpu_seconds))
+    );
+    table.row("indexes", &indexes);
 }
 
 /// What was kept because something happened.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use flightrec_format::control::{
     self, Account, Budget, DescriptorStatus, FunctionCalls, NewProbe, PAGES_MAX, Position,
     ProbeChoice, ProbeStatus, REQUEST_MAX, RESPONSE_MAX, Request, Response, STACKS_MAX,
-    SnapshotStatus, StoreStatus, ThreadStack,
+    SnapshotStatus, StoreStatus, SumsStatus, ThreadStack,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -72,6 +72,7 @@ impl Backend for Fake {
             threads: 9,
             budget: Budget::default(),
             store: StoreStatus::default(),
+            sums: SumsStatus::default(),
             descriptors: DescriptorStatus::default(),
             snapshots: SnapshotStatus::default(),
             unpinned: None,

@@ -14,6 +14,7 @@ mod names;
 pub mod narrow;
 pub mod pages;
 mod proof;
+mod rims;
 mod select;
 pub mod session;
 mod stretch;

@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES};
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::meta::Meta;
-use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings, is_loss};
 use flightrec_format::totals::Totals;
 use flightrec_store::{BlockRef, Damage, FileReader};
@@ -28,43 +27,8 @@ pub fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summary)>) ->
     rings.finish()
 }
 
-/// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's
-/// beginning was not recorded at all: each has pages that go back to it, or that continue the
-/// counters of before; or it has none, and its counters stood still.
-pub(super) fn is_idle(
-    lane: Lane,
-    from: u64,
-    pages: &[(Page, Summary)],
-    meta: &Meta,
-    before: Option<&Totals>,
-    after: &Totals,
-) -> bool {
-    let Some(before) = before else { return true };
-    // Where something was refused, the pages tell between which moments.
-    if has_refused(before, after) {
-        return false;
-    }
-    let counted = |totals: &Totals, cpu: u16| {
-        let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
-        of_cpu.events.get(lane as usize).copied()
-    };
-    meta.cpus.iter().all(|cpu| {
-        let of_ring = pages
-            .iter()
-            .map(|(page, _)| page)
-            .filter(|page| page.lane() == lane && page.header().cpu == *cpu);
-        let then = counted(before, *cpu);
-        match of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) {
-            Some(first) => {
-                part::begins(first) <= from || then.is_none_or(|then| then == first.header().events)
-            }
-            None => then == counted(after, *cpu),
-        }
-    })
-}
-
 /// Whether events that should have been recorded were refused between two readings of the counters.
-fn has_refused(before: &Totals, after: &Totals) -> bool {
+pub(super) fn has_refused(before: &Totals, after: &Totals) -> bool {
     after.cpus.iter().any(|now| {
         let then = before
             .cpus

@@ -18,8 +18,9 @@ use super::marks::{between, marks, to_the_marks};
 use super::named::Named;
 use super::names::Superseded;
 use super::narrow::{self, Chosen, Sought};
-use super::pages::{is_idle, most_blocks, read_pages, streams, weight};
+use super::pages::{most_blocks, read_pages, streams, weight};
 use super::proof::Proof;
+use super::rims::{self, Need};
 use super::stretch::Weights;
 use super::tables::{descriptors, threads};
 use super::who::Names;
@@ -564,14 +565,24 @@ impl SessionSource {
         }
         let mut pages = Vec::new();
         let mut lost = read_pages(&opened, asked, pick, &self.superseded, &mut pages)?;
-        let idle = |lane: Lane| is_idle(lane, window.from, &pages, &meta, before.as_ref(), &after);
         let further = to_the_marks(window, before.as_ref(), &after);
-        let again = asked != further
-            && fits(further)
-            && (!lost.is_empty() || pick.is_whole() && lanes.iter().any(|lane| !idle(*lane)));
-        if again {
+        let needs = |lane: &Lane| {
+            (*lane, rims::needs(*lane, window.from, &pages, &meta, before.as_ref(), &after))
+        };
+        let mut needs: Vec<(Lane, Vec<Need>)> = if asked != further && pick.is_whole() {
+            lanes.iter().map(needs).collect()
+        } else {
+            Vec::new()
+        };
+        needs.retain(|(_, of_lane)| !of_lane.is_empty());
+        let again = asked != further && (!lost.is_empty() || !needs.is_empty());
+        if again && fits(further) {
             pages = Vec::new();
             lost = read_pages(&opened, further, pick, &self.superseded, &mut pages)?;
+        } else {
+            for (lane, needs) in needs {
+                lost.extend(rims::read(&opened, (window, further), lane, &needs, &mut pages));
+            }
         }
         whole &= lost.is_empty();
         let slots = threads(&opened);
