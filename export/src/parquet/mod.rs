@@ -21,9 +21,8 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-
-use rustc_hash::FxHashMap;
 
 use flightrec_analysis::State;
 use flightrec_format::abi::kinds::{IoComplete, Kind, Value as FieldValue};
@@ -36,7 +35,7 @@ use flightrec_reader::wall::WallClock;
 use flightrec_reader::window::Window;
 
 use self::arguments::Rendered;
-use self::calls::{CallNames, Open};
+use self::calls::{CallNames, Open, OpenCalls};
 use self::columns::Rows;
 use self::life::group;
 use self::people::{PEOPLE_MAX, People, Process, Thread};
@@ -61,11 +60,11 @@ pub struct Parquet {
     writer: Option<Writer>,
     session: Option<u64>,
     /// The session as the tables have it.
-    id: String,
+    id: Id,
     people: People,
     waits: Waits,
-    /// By thread: the call that it is in.
-    open: FxHashMap<u32, Open>,
+    /// The calls that threads are in.
+    open: OpenCalls,
     names: CallNames,
     arguments: Rendered,
     frames: Frames,
@@ -97,6 +96,29 @@ struct Details<'a> {
     fields: Option<&'a str>,
 }
 
+/// A recording, as all tables have it.
+#[derive(Debug, Default)]
+struct Id {
+    number: u64,
+    text: String,
+}
+
+impl Id {
+    /// Appends it to a row.
+    #[inline]
+    fn write(&self, rows: &mut Rows) {
+        rows.keyed(u128::from(self.number), || self.text.as_str().into());
+    }
+}
+
+impl Deref for Id {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
 /// What an event is named by.
 #[derive(Debug, Clone, Copy, Default)]
 enum Name<'a> {
@@ -123,10 +145,10 @@ impl Parquet {
             dir: dir.into(),
             writer: None,
             session: None,
-            id: String::new(),
+            id: Id::default(),
             people: People::default(),
             waits: Waits::new(0),
-            open: FxHashMap::default(),
+            open: OpenCalls::default(),
             names: CallNames::default(),
             arguments: Rendered::default(),
             frames: Frames::default(),
@@ -199,7 +221,7 @@ impl Parquet {
         head(known.wall_ns, event.cpu, (event.tid, known.pid, &known.comm), rows);
         rows.fixed(kind::name(&event.body));
         match of.name {
-            Name::None => drop(rows.text(None)),
+            Name::None => drop(rows.none(1)),
             Name::Text(text) => drop(rows.text(text)),
             Name::Call(key) => names.write(key, rows),
         }
@@ -210,8 +232,8 @@ impl Parquet {
             .int(of.other_prio.map(i32::from))
             .fixed(of.state)
             .text(of.stack)
-            .text(of.fields)
-            .text(&**id);
+            .text(of.fields);
+        id.write(rows);
         Ok(())
     }
 
@@ -323,7 +345,7 @@ impl Exporter for Parquet {
             self.session = Some(meta.session);
             self.names.forget();
             self.arguments.forget();
-            self.id = format!("{:016x}", meta.session);
+            self.id = Id { number: meta.session, text: format!("{:016x}", meta.session) };
             self.waits = Waits::new(from);
             let started = session.wall.wall(session.recording.meta.started);
             let meta = session.meta();
