@@ -206,7 +206,7 @@ fn parquet_has_the_sums_of_minutes() {
     let said = export(&[]);
     assert!(!said.contains("the table sums"), "{said}");
     let cases = [
-        ("calls", "call", "call", "syscall", "count", "calls"),
+        ("calls", "call", "call", "syscall", "count", "count"),
         ("calls", "call", "call", "syscall", "sum", "total_duration_ns"),
         ("calls", "call", "call", "syscall", "errors", "errors"),
         ("bytes", "bytes", "call", "syscall", "read_bytes", "read_bytes"),
