@@ -99,9 +99,8 @@ impl Rows {
     #[inline]
     pub(super) fn long(&mut self, value: impl Into<Option<i64>>) -> &mut Self {
         let Some(value) = value.into() else { return self.none(1) };
-        match self.next() {
-            Some(Values::Numbers(_, numbers) | Values::Times(numbers)) => numbers.push(value),
-            _ => {}
+        if let Some(Values::Numbers(_, numbers) | Values::Times(numbers)) = self.next() {
+            numbers.push(value);
         }
         self
     }
