@@ -11,6 +11,7 @@ mod chunk;
 mod columns;
 mod coverage;
 mod dictionary;
+mod id;
 mod life;
 mod people;
 mod runs;
@@ -22,7 +23,6 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use flightrec_analysis::State;
@@ -38,6 +38,7 @@ use flightrec_reader::window::Window;
 use self::arguments::Rendered;
 use self::calls::{CallNames, Open, OpenCalls};
 use self::columns::Rows;
+use self::id::Id;
 use self::life::group;
 use self::people::{PEOPLE_MAX, People, Process, Thread};
 pub use self::schema::Table;
@@ -100,29 +101,6 @@ struct Details<'a> {
     state: Option<&'static str>,
     stack: Option<&'a str>,
     fields: Option<&'a str>,
-}
-
-/// A recording, as all tables have it.
-#[derive(Debug, Default)]
-struct Id {
-    number: u64,
-    text: String,
-}
-
-impl Id {
-    /// Appends it to a row.
-    #[inline]
-    fn write(&self, rows: &mut Rows) {
-        rows.keyed(u128::from(self.number), || self.text.as_str().into());
-    }
-}
-
-impl Deref for Id {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.text
-    }
 }
 
 /// Events after which it is looked whether rows are to be written.
