@@ -13,6 +13,7 @@ use flightrec_sums::worker::{Turn, Worker};
 use flightrec_tests::{Recorder, wait_until};
 use serde_json::Value;
 
+use crate::export::tables;
 use crate::store::{BUSY, Load};
 use crate::support::start;
 
@@ -189,4 +190,72 @@ fn where_events_are_gone_sums_answer_and_say_so() {
     let said = String::from_utf8_lossy(&text.stderr);
     assert!(said.contains("from sums of minutes: the events are gone"), "{said}");
     assert!(String::from_utf8_lossy(&text.stdout).contains("UNIT"), "{text:?}");
+}
+
+/// The table of sums has what reports have that are made of sums.
+#[test]
+fn parquet_has_the_sums_of_minutes() {
+    let mut recorder = start(&format!("{BUSY}[history]\nenabled = false\n"));
+    let load = Load::mixed();
+    thread::sleep(Duration::from_secs(3));
+    drop(load);
+    recorder.terminate().expect("its end");
+    let dir = recorder.sandbox().state_dir();
+    let mut worker =
+        Worker::open(&dir, Limits { max_size: 50_000_000, keep: None }, None).expect("a directory");
+    while worker.turn(None).expect("a turn") == Turn::More {}
+    worker.flush().expect("written");
+    let bare = tempfile::tempdir().expect("a directory");
+    fs::create_dir(bare.path().join("sums")).expect("a directory");
+    for sums in fs::read_dir(dir.join("sums")).expect("sums") {
+        let path = sums.expect("a file").path();
+        let to = bare.path().join("sums").join(path.file_name().expect("a name"));
+        fs::copy(&path, to).expect("a copy");
+    }
+    let out = bare.path().join("tables");
+    let export = |more: &[&str]| {
+        let mut command = recorder.flightctl_command();
+        command.args(["export", "--all", "--force", "--format", "parquet", "-o"]).arg(&out);
+        let output = command.arg("--store").arg(&dir).args(more).output().expect("flightctl");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = export(&["--comm", "ls"]);
+    assert_eq!(said.matches("the table sums is empty").count(), 1, "{said}");
+    let all = "select count(*) as n from sums";
+    assert_eq!(tables("duckdb", &out, &[all])[0][0]["n"], 0);
+    let said = export(&[]);
+    assert!(!said.contains("the table sums"), "{said}");
+    let cases = [
+        ("calls", "call", "call", "syscall", "count", "count"),
+        ("calls", "call", "call", "syscall", "sum", "total_duration_ns"),
+        ("calls", "call", "call", "syscall", "errors", "errors"),
+        ("bytes", "bytes", "call", "syscall", "read_bytes", "read_bytes"),
+        ("bytes", "bytes", "call", "syscall", "written_bytes", "written_bytes"),
+        ("runq", "unit", "unit", "unit", "running_ns", "running_ns"),
+        ("waits", "wait", "reason", "reason", "sum", "total_duration_ns"),
+    ];
+    for (name, what, column, key, sum, figure) in cases {
+        let made = report(&recorder, bare.path(), &[name, "--by", key]);
+        assert_eq!(made["source"], "sums", "{name}");
+        let query = format!(
+            "select coalesce({column}, '') as k, cast(sum({sum}) as bigint) as n from sums \
+             where what = '{what}' group by k"
+        );
+        let theirs: BTreeMap<String, u64> = tables("duckdb", &out, &[&query])[0]
+            .iter()
+            .map(|row| (row["k"].as_str().expect("a key").to_owned(), number(&row["n"])))
+            .collect();
+        let rows = made["rows"].as_array().expect("rows").iter();
+        let ours: BTreeMap<String, u64> = rows
+            .map(|row| (row[key].as_str().unwrap_or("").to_owned(), number(&row[figure])))
+            .collect();
+        assert_eq!(theirs, ours, "{name}: {figure} by {key}");
+        assert!(ours.values().any(|n| *n != 0), "{name}: {figure}");
+    }
+}
+
+/// A number; 0 where there is none.
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
 }

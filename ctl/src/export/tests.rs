@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use flightrec_export::Exporter;
 use flightrec_export::chrome::Chrome;
 use flightrec_export::ctf::Ctf;
-use flightrec_export::parquet::{Parquet, Table};
+use flightrec_export::parquet::{Parquet, Sums, Table};
 use flightrec_export::perfetto::Perfetto;
 use flightrec_export::profile::{Form, Profile};
 use flightrec_export::trace_dat::TraceDat;
@@ -263,7 +263,8 @@ fn check_files(recording: &Recording) -> (String, Vec<u8>, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let tables = dir.path().join("tables");
     std::fs::create_dir(&tables).unwrap();
-    assert!(exported(recording, Box::new(Parquet::new(&tables))).is_empty());
+    let sums = Sums::None("there are none");
+    assert!(exported(recording, Box::new(Parquet::new(&tables, sums))).is_empty());
     for table in Table::ALL {
         let bytes = std::fs::read(tables.join(format!("{}.parquet", table.name()))).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{}", table.name());

@@ -127,10 +127,8 @@ fn value(
     text: &mut Vec<u8>,
     give: &mut dyn FnMut(Value<'_>),
 ) -> bool {
-    text.clear();
-    argument::name(kind, call, index, known.fds, text);
     if let Some(number) = number.filter(|number| argument::reads_as(kind, *number))
-        && text.is_empty()
+        && !argument::has_name(kind, call, index, known.fds)
     {
         give(match number {
             Number::Signed(number) => Value::Signed(number),

@@ -22,6 +22,7 @@ use super::{Key, Report, Sums};
 use crate::filter::FilterSpec;
 use crate::human::counted;
 use crate::names::errno;
+use crate::options::past::Past;
 use crate::source::HistoryPlace;
 use crate::source::snapshots::directory;
 use crate::window::Edge;
@@ -134,6 +135,46 @@ impl First {
     }
 }
 
+/// The state directory in which there may be sums of what is read, and whether the rings are read
+/// beside it.
+fn state_dir(place: &HistoryPlace) -> Option<(PathBuf, bool)> {
+    match place {
+        HistoryPlace::Recorder { origin, state_dir } => {
+            let runtime_dir = match origin {
+                crate::source::Origin::Daemon { runtime_dir, .. } => runtime_dir.clone(),
+                crate::source::Origin::Pinned { .. } => return None,
+            };
+            let snapshots = directory(&runtime_dir, state_dir.as_deref()).ok()?;
+            Some((snapshots.parent()?.to_owned(), true))
+        }
+        HistoryPlace::Store(dir) => Some((dir.clone(), false)),
+        _ => None,
+    }
+}
+
+/// A window in UNIX time, ns. `last`: the end of the files; "10 s ago" is before the end of what is
+/// read.
+fn window(past: &Past, last: Option<i64>, is_live: bool) -> Option<(i64, i64)> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+    let present = if is_live { now } else { last.unwrap_or(now) };
+    let edge = |edge: Edge, open: i64| match edge {
+        Edge::Open => open,
+        Edge::Ago(ns) => present.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX)),
+        Edge::Wall(at) => at,
+    };
+    Some((edge(past.since, i64::MIN), edge(past.until, i64::MAX)))
+}
+
+/// The state directory in which there may be sums of a window, and the window in UNIX time, ns.
+pub fn place(past: &Past) -> Option<(PathBuf, (i64, i64))> {
+    let (state_dir, is_live) = state_dir(&past.history.place)?;
+    let store = Store::open(&state_dir).ok();
+    let boots = store.as_ref().map(Store::boots).unwrap_or_default();
+    let window = window(past, boots.iter().map(|boot| boot.last).max(), is_live)?;
+    Some((state_dir, window))
+}
+
 /// The part of a window of which only sums are left.
 #[derive(Debug)]
 pub struct Minutes {
@@ -156,31 +197,10 @@ impl Minutes {
         if scope.dump.is_some() || scope.past.history.boot.is_some() {
             return None;
         }
-        let (state_dir, is_live) = match &scope.past.history.place {
-            HistoryPlace::Recorder { origin, state_dir } => {
-                let runtime_dir = match origin {
-                    crate::source::Origin::Daemon { runtime_dir, .. } => runtime_dir.clone(),
-                    crate::source::Origin::Pinned { .. } => return None,
-                };
-                let snapshots = directory(&runtime_dir, state_dir.as_deref()).ok()?;
-                (snapshots.parent()?.to_owned(), true)
-            }
-            HistoryPlace::Store(dir) => (dir.clone(), false),
-            _ => return None,
-        };
+        let (state_dir, is_live) = state_dir(&scope.past.history.place)?;
         let store = Store::open(&state_dir).ok();
         let boots = store.as_ref().map(Store::boots).unwrap_or_default();
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-        // "10 s ago" is before the end of what is read.
-        let last = boots.iter().map(|boot| boot.last).max();
-        let present = if is_live { now } else { last.unwrap_or(now) };
-        let edge = |edge: Edge, open: i64| match edge {
-            Edge::Open => open,
-            Edge::Ago(ns) => present.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX)),
-            Edge::Wall(at) => at,
-        };
-        let window = (edge(scope.past.since, i64::MIN), edge(scope.past.until, i64::MAX));
+        let window = window(&scope.past, boots.iter().map(|boot| boot.last).max(), is_live)?;
         let mut begins = BTreeMap::new();
         let mut is_before = boots.is_empty();
         for (at, boot) in boots.iter().enumerate() {

@@ -130,6 +130,12 @@ pub(crate) fn name(kind: Kind, call: &Call, index: usize, fds: FdNames<'_>, out:
     }
 }
 
+/// Whether it is known what an argument stands for that is a descriptor.
+pub(crate) fn has_name(kind: Kind, call: &Call, index: usize, fds: FdNames<'_>) -> bool {
+    matches!(kind, Kind::Descriptor | Kind::Directory)
+        && fds.get(value(call, index) as i32).is_some()
+}
+
 /// Whether [`write`] writes an argument that is this number in decimal, whatever the rest of the
 /// call.
 pub(crate) fn reads_as(kind: Kind, number: Number) -> bool {

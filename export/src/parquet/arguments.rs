@@ -97,11 +97,23 @@ impl Arguments {
 
 /// Calls whose arguments are kept.
 const KEPT: usize = 1024;
+/// Arguments that are kept to be used again.
+const SPARE: usize = 64;
 
-/// Arguments of the calls that were met last.
+/// Arguments of the calls that were met last, of those that were met twice.
 pub(super) struct Rendered {
-    kept: Vec<Option<Kept>>,
+    kept: Vec<Slot>,
     next: u128,
+    /// To be used again.
+    spare: Vec<Arc<Arguments>>,
+}
+
+/// A call, and the last one that had its place.
+#[derive(Default)]
+struct Slot {
+    /// The hash of the last call without arguments that are kept.
+    seen: u64,
+    kept: Option<Kept>,
 }
 
 struct Kept {
@@ -114,14 +126,48 @@ struct Kept {
 
 impl Default for Rendered {
     fn default() -> Self {
-        Self { kept: std::iter::repeat_with(|| None).take(KEPT).collect(), next: 0 }
+        let kept = std::iter::repeat_with(Slot::default).take(KEPT).collect();
+        Self { kept, next: 0, spare: Vec::new() }
     }
+}
+
+impl Kept {
+    /// Whether its arguments are those of this call.
+    #[inline]
+    fn is_of(&self, call: &Call, known: &EventContext<'_>) -> bool {
+        if self.call != *call {
+            return false;
+        }
+        let mut rest = &*self.names;
+        let mut is_same = |(fd, name): (i32, &[u8])| {
+            let behind = rest.strip_prefix(&fd.to_le_bytes()[..]);
+            let behind = behind.and_then(|rest| rest.strip_prefix(name));
+            behind.and_then(|rest| rest.strip_prefix(b"\0")).map(|behind| rest = behind)
+        };
+        named(call, known).all(|named| is_same(named).is_some()) && rest.is_empty()
+    }
+}
+
+/// What a call's arguments stand for, as far as they may be descriptors.
+#[inline]
+fn named<'a>(call: &Call, known: &EventContext<'a>) -> impl Iterator<Item = (i32, &'a [u8])> {
+    let fds = known.fds;
+    let args = call.args.iter().take(usize::from(call.nargs));
+    args.filter_map(move |arg| Some((*arg as i32, fds.get(*arg as i32)?)))
 }
 
 impl Rendered {
     /// Forgets all: another recording may have other words.
     pub(super) fn forget(&mut self) {
-        self.kept.iter_mut().for_each(|kept| *kept = None);
+        self.kept.iter_mut().for_each(|slot| *slot = Slot::default());
+    }
+
+    /// Takes back what [`Self::get`] gave: its room is used again.
+    #[inline]
+    pub(super) fn give_back(&mut self, mut about: Arc<Arguments>) {
+        if self.spare.len() < SPARE && Arc::get_mut(&mut about).is_some() {
+            self.spare.push(about);
+        }
     }
 
     /// The arguments of a call.
@@ -136,46 +182,32 @@ impl Rendered {
         for text in &call.strings {
             hasher.write(&text.bytes);
         }
-        let at = (hasher.finish() >> 20) as usize % KEPT;
-        let Some(slot) = self.kept.get_mut(at) else { return Arc::default() };
-        let names = || {
-            let args = call.args.iter().take(usize::from(call.nargs));
-            args.filter_map(|arg| Some((*arg as i32, known.fds.get(*arg as i32)?)))
-        };
-        if let Some(kept) = slot
-            && kept.call == *call
+        let hash = hasher.finish();
+        let at = (hash >> 20) as usize % KEPT;
+        let Some(Slot { seen, kept }) = self.kept.get_mut(at) else { return Arc::default() };
+        if let Some(kept) = kept
+            && kept.is_of(call, known)
         {
-            let mut rest = &*kept.names;
-            let mut is_same = |(fd, name): (i32, &[u8])| {
-                let behind = rest.strip_prefix(&fd.to_le_bytes()[..]);
-                let behind = behind.and_then(|rest| rest.strip_prefix(name));
-                behind.and_then(|rest| rest.strip_prefix(b"\0")).map(|behind| rest = behind)
-            };
-            if names().all(|named| is_same(named).is_some()) && rest.is_empty() {
-                return kept.about.clone();
-            }
+            return kept.about.clone();
         }
-        let kept = slot.get_or_insert_with(|| Kept {
-            call: call.clone(),
-            names: Vec::new(),
-            about: Arc::default(),
-        });
-        kept.call.clone_from(call);
-        kept.names.clear();
-        for (fd, name) in names() {
-            kept.names.extend_from_slice(&fd.to_le_bytes());
-            kept.names.extend_from_slice(name);
-            kept.names.push(0);
-        }
-        if Arc::get_mut(&mut kept.about).is_none() {
-            kept.about = Arc::default();
-        }
-        if let Some(about) = Arc::get_mut(&mut kept.about) {
+        let mut about = self.spare.pop().unwrap_or_default();
+        if let Some(about) = Arc::get_mut(&mut about) {
             about.clear();
             self.next += 1;
             about.serial = self.next;
             words.arguments(call, known, &mut |key, value| about.take(key, value));
         }
-        kept.about.clone()
+        // Most calls that are met once are not met again: they are not worth a copy.
+        if std::mem::replace(seen, hash) == hash {
+            let mut names = kept.take().map_or_else(Vec::new, |kept| kept.names);
+            names.clear();
+            for (fd, name) in named(call, known) {
+                names.extend_from_slice(&fd.to_le_bytes());
+                names.extend_from_slice(name);
+                names.push(0);
+            }
+            *kept = Some(Kept { call: call.clone(), names, about: about.clone() });
+        }
+        about
     }
 }

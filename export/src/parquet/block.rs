@@ -9,7 +9,7 @@ use flightrec_reader::pipeline::EventContext;
 use flightrec_reader::threads::trim;
 
 use super::people::some;
-use super::{Details, Name, Parquet, Table, closed};
+use super::{Details, Parquet, Table, closed};
 use crate::exporter::ExportError;
 use crate::printable::printable;
 
@@ -67,7 +67,7 @@ impl Parquet {
             of.request, of.sector, of.bytes
         );
         let details = Details {
-            name: Name::Text(&op),
+            name: Some(&op),
             took: took.map(|ns| ns as i64),
             fields: Some(&fields),
             ..Details::default()

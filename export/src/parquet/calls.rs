@@ -11,13 +11,18 @@ use flightrec_reader::pipeline::EventContext;
 use super::arguments::Arguments;
 use super::columns::Rows;
 use super::people::PEOPLE_MAX;
-use super::{Parquet, Table, closed, head};
+use super::{Id, Parquet, Table, closed, head};
 use crate::exporter::{ExportError, Words};
+
+/// Keys of which it is kept by number whether they have a name.
+const KNOWN_MAX: usize = 1 << 10;
 
 /// Names of calls, each made once for a recording.
 #[derive(Debug, Default)]
 pub(super) struct CallNames {
     names: FxHashMap<u32, Box<str>>,
+    /// By key, whether there is a name; of the least keys, which nearly all calls have.
+    known: Vec<bool>,
     /// Recordings so far: the same call may have another name in each.
     recordings: u64,
 }
@@ -26,6 +31,7 @@ impl CallNames {
     /// Another recording begins.
     pub(super) fn forget(&mut self) {
         self.names.clear();
+        self.known.clear();
         self.recordings += 1;
     }
 
@@ -33,8 +39,20 @@ impl CallNames {
     #[inline]
     fn learn(&mut self, call: &Call, words: &mut dyn Words) -> u32 {
         let key = u32::from(call.nr) | (call.abi as u32) << u16::BITS;
-        self.names.entry(key).or_insert_with(|| words.call(call).into());
+        if self.known.get(key as usize) != Some(&true) {
+            self.name(key, call, words);
+        }
         key
+    }
+
+    #[cold]
+    fn name(&mut self, key: u32, call: &Call, words: &mut dyn Words) {
+        self.names.entry(key).or_insert_with(|| words.call(call).into());
+        let at = key as usize;
+        if at < KNOWN_MAX {
+            self.known.resize(self.known.len().max(at + 1), false);
+            self.known[at] = true;
+        }
     }
 
     /// Appends a call's name to a column.
@@ -57,6 +75,54 @@ pub(super) struct Open {
     pub(super) about: Arc<Arguments>,
 }
 
+/// Threads whose calls are found without a hash table; a power of two.
+const RECENT: usize = 32;
+
+/// Calls that have not returned yet, by thread.
+#[derive(Debug)]
+pub(super) struct OpenCalls {
+    /// The calls of the last threads that began one, by the number of the thread.
+    recent: [Option<(u32, Open)>; RECENT],
+    others: FxHashMap<u32, Open>,
+}
+
+impl Default for OpenCalls {
+    fn default() -> Self {
+        Self { recent: [const { None }; RECENT], others: FxHashMap::default() }
+    }
+}
+
+impl OpenCalls {
+    /// A thread's call, which it is in no longer.
+    #[inline]
+    fn remove(&mut self, tid: u32) -> Option<Open> {
+        let place = &mut self.recent[tid as usize % RECENT];
+        match place {
+            Some((of, _)) if *of == tid => place.take().map(|(_, open)| open),
+            _ => self.others.remove(&tid),
+        }
+    }
+
+    /// A thread's call begins; returns the one that it was in.
+    #[inline]
+    fn insert(&mut self, tid: u32, open: Open) -> Option<Open> {
+        let before = self.remove(tid);
+        if let Some((other, open)) = self.recent[tid as usize % RECENT].replace((tid, open)) {
+            self.others.insert(other, open);
+        }
+        before
+    }
+
+    fn is_full(&self) -> bool {
+        self.others.len() >= PEOPLE_MAX
+    }
+
+    /// All of them, which are in it no longer.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (u32, Open)> {
+        self.recent.iter_mut().filter_map(Option::take).chain(self.others.drain())
+    }
+}
+
 /// How a call ended.
 pub(super) struct End<'a> {
     wall: i64,
@@ -71,7 +137,7 @@ impl Open {
         &self,
         tid: u32,
         end: Option<&End<'_>>,
-        session: &str,
+        session: &Id,
         names: &CallNames,
         rows: &mut Rows,
     ) {
@@ -80,7 +146,8 @@ impl Open {
         names.write(self.call, rows);
         rows.long(took).long(end.map(|end| end.ret)).text(end.and_then(|end| end.error));
         self.about.write(rows);
-        rows.bool(true).bool(end.is_some()).text(session);
+        rows.bool(true).bool(end.is_some());
+        session.write(rows);
     }
 }
 
@@ -98,10 +165,11 @@ impl Parquet {
         let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Calls);
         let key = names.learn(call, words);
         let end = End { wall: known.wall_ns, took, ret, error: error.as_deref() };
-        if let Some(of) = open.remove(&event.tid) {
+        if let Some(of) = open.remove(event.tid) {
             // The entry that is known may be of another call, whose end is missing.
             let is_whole = known.entry_seen && of.call == key;
             of.write(event.tid, Some(&end).filter(|_| is_whole), id, names, rows);
+            arguments.give_back(of.about);
             if is_whole {
                 return Ok(key);
             }
@@ -112,7 +180,9 @@ impl Parquet {
         names.write(key, rows);
         rows.long(took).long(ret).text(end.error);
         about.write(rows);
-        rows.bool(false).bool(true).text(&**id);
+        arguments.give_back(about);
+        rows.bool(false).bool(true);
+        id.write(rows);
         Ok(key)
     }
 
@@ -135,7 +205,7 @@ impl Parquet {
             call: key,
             about: arguments.get(call, known, words),
         };
-        if open.len() >= PEOPLE_MAX {
+        if open.is_full() {
             for (tid, of) in open.drain() {
                 of.write(tid, None, id, names, rows);
             }

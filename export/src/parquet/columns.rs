@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use flightrec_format::abi::record::Comm;
 use flightrec_reader::threads::trim;
 
-use super::dictionary::{Numbers, Texts};
+use super::dictionary::Texts;
 use crate::printable::printable;
 
 /// Values of a column; of one that may lack values, with what is there.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) values: Values,
-    /// 1: the row has a value, 0: it has none. `None`: every row has one.
+    /// 1: the row has a value, 0: it has none. `None`: every row has one. Rows behind the last
+    /// value are not there: they have none.
     pub(super) levels: Option<Vec<u8>>,
 }
 
@@ -22,7 +23,8 @@ pub(super) enum Values {
     /// Such as grow from row to row: written as differences.
     Times(Vec<i64>),
     Bools(Vec<bool>),
-    Numbers(Numbers),
+    /// Of so many bytes each: 4 or 8.
+    Numbers(usize, Vec<i64>),
     Texts(Texts),
 }
 
@@ -52,8 +54,8 @@ impl Rows {
     pub(super) fn new(columns: &[(Kind, bool)]) -> Self {
         let column = |(kind, optional): &(Kind, bool)| Column {
             values: match kind {
-                Kind::Int => Values::Numbers(Numbers::new(size_of::<i32>())),
-                Kind::Long => Values::Numbers(Numbers::new(size_of::<i64>())),
+                Kind::Int => Values::Numbers(size_of::<i32>(), Vec::new()),
+                Kind::Long => Values::Numbers(size_of::<i64>(), Vec::new()),
                 Kind::Time => Values::Times(Vec::new()),
                 Kind::Bool => Values::Bools(Vec::new()),
                 Kind::Text => Values::Texts(Texts::default()),
@@ -63,21 +65,30 @@ impl Rows {
         Self { columns: columns.iter().map(column).collect(), at: 0, count: 0, bytes: 0 }
     }
 
-    /// Goes to the next column; `present`: it gets a value.
+    /// The next column, which gets a value.
     #[inline]
-    fn next(&mut self, present: bool) -> Option<&mut Values> {
-        let at = self.at;
-        self.at += 1;
-        if self.at == self.columns.len() {
+    fn next(&mut self) -> Option<&mut Values> {
+        let (at, row) = (self.at, self.count);
+        self.none(1);
+        let column = self.columns.get_mut(at)?;
+        if let Some(levels) = &mut column.levels {
+            if levels.len() < row {
+                levels.resize(row, 0);
+            }
+            levels.push(1);
+        }
+        Some(&mut column.values)
+    }
+
+    /// The next `count` columns have no value; there are as many in the row.
+    #[inline]
+    pub(super) fn none(&mut self, count: usize) -> &mut Self {
+        self.at += count;
+        if self.at >= self.columns.len() {
             self.at = 0;
             self.count += 1;
         }
-        let column = self.columns.get_mut(at)?;
-        debug_assert!(present || column.levels.is_some(), "column {at} lacks no value");
-        if let Some(levels) = &mut column.levels {
-            levels.push(u8::from(present));
-        }
-        present.then_some(&mut column.values)
+        self
     }
 
     #[inline]
@@ -87,28 +98,26 @@ impl Rows {
 
     #[inline]
     pub(super) fn long(&mut self, value: impl Into<Option<i64>>) -> &mut Self {
-        let value = value.into();
-        match (self.next(value.is_some()), value) {
-            (Some(Values::Numbers(numbers)), Some(value)) => numbers.push(value),
-            (Some(Values::Times(times)), Some(value)) => times.push(value),
-            _ => {}
+        let Some(value) = value.into() else { return self.none(1) };
+        if let Some(Values::Numbers(_, numbers) | Values::Times(numbers)) = self.next() {
+            numbers.push(value);
         }
         self
     }
 
     #[inline]
-    pub(super) fn bool(&mut self, value: impl Into<Option<bool>>) -> &mut Self {
-        let value = value.into();
-        if let (Some(Values::Bools(values)), Some(value)) = (self.next(value.is_some()), value) {
+    pub(super) fn bool(&mut self, value: bool) -> &mut Self {
+        if let Some(Values::Bools(values)) = self.next() {
             values.push(value);
         }
         self
     }
 
+    #[inline]
     pub(super) fn text<'a>(&mut self, value: impl Into<Option<&'a str>>) -> &mut Self {
-        let value = value.into();
+        let Some(value) = value.into() else { return self.none(1) };
         let mut more = 0;
-        if let (Some(Values::Texts(texts)), Some(value)) = (self.next(value.is_some()), value) {
+        if let Some(Values::Texts(texts)) = self.next() {
             more = texts.push(value);
         }
         self.bytes += more;
@@ -124,7 +133,7 @@ impl Rows {
         text: impl FnOnce() -> Cow<'t, str>,
     ) -> &mut Self {
         let mut more = 0;
-        if let Some(Values::Texts(texts)) = self.next(true) {
+        if let Some(Values::Texts(texts)) = self.next() {
             more = texts.push_keyed(key, text);
         }
         self.bytes += more;
@@ -138,7 +147,7 @@ impl Rows {
             // Two texts at one place differ by their lengths.
             Some(text) => self
                 .keyed((text.as_ptr().addr() as u128) << 64 | text.len() as u128, || text.into()),
-            None => self.text(None),
+            None => self.none(1),
         }
     }
 
@@ -148,11 +157,12 @@ impl Rows {
         let may_lack = self.columns.get(self.at).is_some_and(|column| column.levels.is_some());
         match comm.filter(|comm| !may_lack || comm[0] != 0) {
             Some(comm) => self.keyed(u128::from_ne_bytes(*comm), || printable(trim(comm))),
-            None => self.text(None),
+            None => self.none(1),
         }
     }
 
     /// A moment, UNIX time in ns: `ts` in microseconds and `ts_ns`.
+    #[inline]
     pub(super) fn time(&mut self, ns: i64) -> &mut Self {
         self.long(ns.div_euclid(1000)).long(ns)
     }

@@ -1,7 +1,8 @@
 //! Values of a column, each kept once, as the pages of Parquet have them.
 //!
-//! Most values were there a moment ago. What is found by a key, or by its number, in the few that
-//! were met last is not made, compared or hashed again.
+//! Rows come one by one, in the thread that has them made: there, a text that was met a moment ago
+//! is found by its key, and the others are only appended. What is the same is found later, column
+//! by column, in the thread that writes.
 
 use std::borrow::Cow;
 
@@ -17,7 +18,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(super) struct Places {
     /// By row that has a value: which one.
     pub(super) rows: Vec<u32>,
-    /// The values, each once, in Parquet's encoding `PLAIN`.
+    /// The values, in Parquet's encoding `PLAIN`.
     pub(super) plain: Vec<u8>,
     /// Where each of them ends there.
     pub(super) ends: Vec<u32>,
@@ -30,6 +31,7 @@ impl Places {
     }
 
     /// Appends a value, which ends at the end of `plain`.
+    #[inline]
     fn end(&mut self) -> u32 {
         let place = self.ends.len() as u32;
         self.ends.push(self.plain.len() as u32);
@@ -43,50 +45,60 @@ impl Places {
         let until = self.ends.get(at).copied().unwrap_or_default();
         self.plain.get(from.unwrap_or_default() as usize..until as usize).unwrap_or_default()
     }
+
+    /// The same rows, with each value once, in the order of the first rows that have them.
+    fn once(&self) -> Self {
+        let mut once = Self { rows: Vec::with_capacity(self.rows.len()), ..Self::default() };
+        let mut known: FxHashMap<&[u8], u32> = FxHashMap::default();
+        let mut from = 0;
+        let mut place = |end: u32| {
+            let value = self.plain.get(from as usize..end as usize).unwrap_or_default();
+            from = end;
+            *known.entry(value).or_insert_with(|| {
+                once.plain.extend_from_slice(value);
+                once.end()
+            })
+        };
+        let places: Vec<u32> = self.ends.iter().map(|end| place(*end)).collect();
+        let new = |row: &u32| places.get(*row as usize).copied().unwrap_or_default();
+        once.rows.extend(self.rows.iter().map(new));
+        once
+    }
 }
 
 /// Texts.
 #[derive(Debug)]
 pub(super) struct Texts {
-    pub(super) places: Places,
-    known: FxHashMap<Box<str>, u32>,
+    /// A value may stand there more than once.
+    places: Places,
     recent: Box<[Option<(u128, u32)>; RECENT]>,
-    /// The last row's, if it is short: mostly the next one's is the same.
-    last: Option<(String, u32)>,
+    /// The last row's text; its place is that of the last row.
+    last: Option<u32>,
 }
 
-/// Longer texts seldom stand in two rows that follow one another.
-const SHORT: usize = 32;
+/// Bytes before each text: its length.
+const LENGTH: usize = 4;
 
 impl Default for Texts {
     fn default() -> Self {
-        Self {
-            places: Places::default(),
-            known: FxHashMap::default(),
-            recent: Box::new([None; RECENT]),
-            last: None,
-        }
+        Self { places: Places::default(), recent: Box::new([None; RECENT]), last: None }
     }
 }
 
 impl Texts {
     /// Appends a row; returns how many bytes it adds to what is kept.
+    #[inline]
     pub(super) fn push(&mut self, text: &str) -> usize {
-        if let Some((last, place)) = &self.last
-            && last == text
+        if let Some(place) = self.last
+            && self.places.value(place).get(LENGTH..) == Some(text.as_bytes())
         {
-            self.places.rows.push(*place);
+            self.places.rows.push(place);
             return 0;
         }
-        let (place, bytes) = self.place(text);
+        let place = self.append(text);
+        self.last = Some(place);
         self.places.rows.push(place);
-        if text.len() <= SHORT {
-            let (last, at) = self.last.get_or_insert_default();
-            last.clear();
-            last.push_str(text);
-            *at = place;
-        }
-        bytes
+        text.len()
     }
 
     /// The same of a text that is always the same for `key`, and made only where that is new.
@@ -104,74 +116,52 @@ impl Texts {
             self.places.rows.push(place);
             return 0;
         }
-        let (place, bytes) = self.place(&text());
+        let text = text();
+        let place = self.append(&text);
         self.recent[slot] = Some((key, place));
         self.places.rows.push(place);
-        bytes
+        text.len()
     }
 
-    fn place(&mut self, text: &str) -> (u32, usize) {
-        if let Some(place) = self.known.get(text) {
-            return (*place, 0);
-        }
+    #[inline]
+    fn append(&mut self, text: &str) -> u32 {
         self.places.plain.extend_from_slice(&(text.len() as u32).to_le_bytes());
         self.places.plain.extend_from_slice(text.as_bytes());
-        let place = self.places.end();
-        self.known.insert(text.into(), place);
-        (place, text.len())
+        self.places.end()
+    }
+
+    /// Each text once.
+    pub(super) fn places(&self) -> Places {
+        self.places.once()
     }
 }
 
-/// Numbers.
-#[derive(Debug)]
-pub(super) struct Numbers {
-    pub(super) places: Places,
-    known: FxHashMap<i64, u32>,
-    recent: Box<[Option<(i64, u32)>; RECENT]>,
-    /// Bytes of each.
-    pub(super) width: usize,
-    /// The least and the greatest.
-    pub(super) range: Option<(i64, i64)>,
-}
-
-impl Numbers {
-    /// Of so many bytes each: 4 or 8.
-    pub(super) fn new(width: usize) -> Self {
-        Self {
-            places: Places::default(),
-            known: FxHashMap::default(),
-            recent: Box::new([None; RECENT]),
-            width,
-            range: None,
-        }
-    }
-
-    /// Appends a row.
-    #[inline]
-    pub(super) fn push(&mut self, number: i64) {
-        let hash = (number as u64).wrapping_mul(SPREAD);
+/// Numbers, each once, of so many bytes: 4 or 8; with the least and the greatest.
+pub(super) fn numbers(width: usize, values: &[i64]) -> (Places, Option<(i64, i64)>) {
+    let mut places = Places { rows: Vec::with_capacity(values.len()), ..Places::default() };
+    let mut known: FxHashMap<i64, u32> = FxHashMap::default();
+    let mut recent: [Option<(i64, u32)>; RECENT] = [None; RECENT];
+    let mut range: Option<(i64, i64)> = None;
+    for number in values {
+        let hash = (*number as u64).wrapping_mul(SPREAD);
         let slot = (hash >> (u64::BITS - RECENT.ilog2())) as usize % RECENT;
-        let place = match self.recent[slot] {
-            Some((known, place)) if known == number => place,
+        let place = match recent[slot] {
+            Some((known, place)) if known == *number => place,
             _ => {
-                let place = self.place(number);
-                self.recent[slot] = Some((number, place));
+                let place = *known.entry(*number).or_insert_with(|| {
+                    let bytes = number.to_le_bytes();
+                    places.plain.extend_from_slice(bytes.get(..width).unwrap_or(&bytes));
+                    let (least, greatest) = range.unwrap_or((*number, *number));
+                    range = Some((least.min(*number), greatest.max(*number)));
+                    places.end()
+                });
+                recent[slot] = Some((*number, place));
                 place
             }
         };
-        self.places.rows.push(place);
+        places.rows.push(place);
     }
-
-    fn place(&mut self, number: i64) -> u32 {
-        let Self { places, known, width, range, .. } = self;
-        *known.entry(number).or_insert_with(|| {
-            let bytes = number.to_le_bytes();
-            places.plain.extend_from_slice(bytes.get(..*width).unwrap_or(&bytes));
-            let (least, greatest) = range.unwrap_or((number, number));
-            *range = Some((least.min(number), greatest.max(number)));
-            places.end()
-        })
-    }
+    (places, range)
 }
 
 #[cfg(test)]
@@ -182,24 +172,23 @@ mod tests {
     fn each_value_stands_once() {
         let mut texts = Texts::default();
         assert_eq!(texts.push("ab"), 2);
+        assert_eq!(texts.push("ab"), 0, "as the row before");
         assert_eq!(texts.push_keyed(7, || "".into()), 0);
         assert_eq!(texts.push_keyed(7, || panic!("it is known")), 0);
-        assert_eq!(texts.push_keyed(8, || "ab".into()), 0);
+        assert_eq!(texts.push_keyed(8, || "ab".into()), 2);
         assert_eq!(texts.push("c"), 1);
-        assert_eq!(texts.places.rows, [0, 1, 1, 0, 2]);
-        assert_eq!(texts.places.plain, b"\x02\0\0\0ab\0\0\0\0\x01\0\0\0c");
-        assert_eq!(texts.places.value(1), b"\0\0\0\0");
-        assert_eq!(texts.places.value(3), b"");
+        let places = texts.places();
+        assert_eq!(places.rows, [0, 0, 1, 1, 0, 2]);
+        assert_eq!(places.plain, b"\x02\0\0\0ab\0\0\0\0\x01\0\0\0c");
+        assert_eq!(places.value(1), b"\0\0\0\0");
+        assert_eq!(places.value(3), b"");
     }
 
     #[test]
     fn numbers_keep_their_range() {
-        let mut numbers = Numbers::new(4);
-        for number in [5, -1, 5, 7] {
-            numbers.push(number);
-        }
-        assert_eq!(numbers.range, Some((-1, 7)));
-        assert_eq!(numbers.places.rows, [0, 1, 0, 2]);
-        assert_eq!(numbers.places.value(1), (-1_i32).to_le_bytes());
+        let (places, range) = numbers(4, &[5, -1, 5, 7]);
+        assert_eq!(range, Some((-1, 7)));
+        assert_eq!(places.rows, [0, 1, 0, 2]);
+        assert_eq!(places.value(1), (-1_i32).to_le_bytes());
     }
 }

@@ -23,7 +23,7 @@ impl Parquet {
         match &event.body {
             Body::Fork(fork) => {
                 // Who had the number before.
-                if let Some(before) = people.threads.remove(&fork.tid) {
+                if let Some(before) = people.remove_thread(fork.tid) {
                     before.write(fork.tid, *offset, id, writer.rows(Table::Threads));
                 }
                 let thread = Thread {

@@ -11,10 +11,12 @@ mod chunk;
 mod columns;
 mod coverage;
 mod dictionary;
+mod id;
 mod life;
 mod people;
 mod runs;
 mod schema;
+mod sums;
 mod wait_row;
 mod waits;
 mod writer;
@@ -22,8 +24,6 @@ mod writer;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-
-use rustc_hash::FxHashMap;
 
 use flightrec_analysis::State;
 use flightrec_format::abi::kinds::{IoComplete, Kind, Value as FieldValue};
@@ -36,11 +36,13 @@ use flightrec_reader::wall::WallClock;
 use flightrec_reader::window::Window;
 
 use self::arguments::Rendered;
-use self::calls::{CallNames, Open};
+use self::calls::{CallNames, Open, OpenCalls};
 use self::columns::Rows;
+use self::id::Id;
 use self::life::group;
 use self::people::{PEOPLE_MAX, People, Process, Thread};
 pub use self::schema::Table;
+pub use self::sums::Sums;
 use self::wait_row::{letter_text, write_wait};
 use self::waits::Waits;
 use self::writer::Writer;
@@ -61,11 +63,11 @@ pub struct Parquet {
     writer: Option<Writer>,
     session: Option<u64>,
     /// The session as the tables have it.
-    id: String,
+    id: Id,
     people: People,
     waits: Waits,
-    /// By thread: the call that it is in.
-    open: FxHashMap<u32, Open>,
+    /// The calls that threads are in.
+    open: OpenCalls,
     names: CallNames,
     arguments: Rendered,
     frames: Frames,
@@ -80,12 +82,16 @@ pub struct Parquet {
     looked: u32,
     /// Rows of threads were written before their end, to make room.
     is_crowded: bool,
+    sums: Sums,
+    /// What was said of them.
+    told: Vec<String>,
 }
 
 /// What of an event's row is not the same for all kinds.
 #[derive(Debug, Default)]
 struct Details<'a> {
-    name: Name<'a>,
+    /// What it is named by.
+    name: Option<&'a str>,
     took: Option<i64>,
     ret: Option<i64>,
     other: Option<(u32, Comm)>,
@@ -97,36 +103,20 @@ struct Details<'a> {
     fields: Option<&'a str>,
 }
 
-/// What an event is named by.
-#[derive(Debug, Clone, Copy, Default)]
-enum Name<'a> {
-    #[default]
-    None,
-    Text(&'a str),
-    /// A system call, by its key.
-    Call(u32),
-}
-
-impl<'a> From<Option<&'a str>> for Name<'a> {
-    fn from(text: Option<&'a str>) -> Self {
-        text.map_or(Self::None, Self::Text)
-    }
-}
-
 /// Events after which it is looked whether rows are to be written.
 const LOOK_EVERY: u32 = 64;
 
 impl Parquet {
     /// Tables in a directory, which must be there, without them, when the first recording begins.
-    pub fn new(dir: &Path) -> Self {
+    pub fn new(dir: &Path, sums: Sums) -> Self {
         Self {
             dir: dir.into(),
             writer: None,
             session: None,
-            id: String::new(),
+            id: Id::default(),
             people: People::default(),
             waits: Waits::new(0),
-            open: FxHashMap::default(),
+            open: OpenCalls::default(),
             names: CallNames::default(),
             arguments: Rendered::default(),
             frames: Frames::default(),
@@ -137,6 +127,8 @@ impl Parquet {
             text: String::new(),
             looked: 0,
             is_crowded: false,
+            sums,
+            told: Vec::new(),
         }
     }
 
@@ -164,6 +156,7 @@ impl Parquet {
     fn write_people(&mut self) -> Result<(), ExportError> {
         let Self { people, writer, id, cgroups, offset, .. } = self;
         let writer = writer.as_mut().ok_or_else(closed)?;
+        people.settle();
         let mut threads: Vec<(u32, Thread)> = people.threads.drain().collect();
         threads.sort_unstable_by_key(|(tid, _)| *tid);
         for (tid, thread) in threads {
@@ -194,24 +187,38 @@ impl Parquet {
         known: &EventContext<'_>,
         of: &Details<'_>,
     ) -> Result<(), ExportError> {
-        let Self { writer, id, names, .. } = self;
+        let Self { writer, id, .. } = self;
         let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Events);
         head(known.wall_ns, event.cpu, (event.tid, known.pid, &known.comm), rows);
         rows.fixed(kind::name(&event.body));
-        match of.name {
-            Name::None => drop(rows.text(None)),
-            Name::Text(text) => drop(rows.text(text)),
-            Name::Call(key) => names.write(key, rows),
-        }
-        rows.long(of.took).long(of.ret);
+        rows.text(of.name).long(of.took).long(of.ret);
         rows.int(of.other.map(|(tid, _)| tid as i32)).comm(of.other.as_ref().map(|(_, comm)| comm));
         rows.int(of.other_cpu.map(i32::from))
             .int(of.prio.map(i32::from))
             .int(of.other_prio.map(i32::from))
             .fixed(of.state)
             .text(of.stack)
-            .text(of.fields)
-            .text(&**id);
+            .text(of.fields);
+        id.write(rows);
+        Ok(())
+    }
+
+    /// The row of a call's beginning, or of its end: most rows are such ones. `key`: the call's.
+    #[inline]
+    fn call_row(
+        &mut self,
+        event: &Event,
+        known: &EventContext<'_>,
+        key: u32,
+        ret: Option<i64>,
+    ) -> Result<(), ExportError> {
+        let Self { writer, id, names, .. } = self;
+        let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Events);
+        head(known.wall_ns, event.cpu, (event.tid, known.pid, &known.comm), rows);
+        rows.fixed(kind::name(&event.body));
+        names.write(key, rows);
+        rows.none(1).long(ret).none(NOT_OF_CALLS);
+        id.write(rows);
         Ok(())
     }
 
@@ -273,7 +280,7 @@ impl Parquet {
             _ => None,
         };
         let details = Details {
-            name: title.as_ref().map(|(_, title)| title.as_str()).into(),
+            name: title.as_ref().map(|(_, title)| title.as_str()),
             took,
             ret,
             other,
@@ -286,7 +293,11 @@ impl Parquet {
     }
 }
 
+/// Columns between `ret` and `session`, which no call has.
+const NOT_OF_CALLS: usize = 8;
+
 /// Appends what every event and every call has.
+#[inline]
 fn head(wall: i64, cpu: u16, (tid, pid, comm): (u32, u32, &Comm), rows: &mut Rows) {
     rows.time(wall).int(i32::from(cpu)).int(tid as i32).int(pid as i32).comm(Some(comm));
 }
@@ -323,7 +334,7 @@ impl Exporter for Parquet {
             self.session = Some(meta.session);
             self.names.forget();
             self.arguments.forget();
-            self.id = format!("{:016x}", meta.session);
+            self.id = Id { number: meta.session, text: format!("{:016x}", meta.session) };
             self.waits = Waits::new(from);
             let started = session.wall.wall(session.recording.meta.started);
             let meta = session.meta();
@@ -378,16 +389,15 @@ impl Exporter for Parquet {
         if event.tid != 0 {
             self.people.met(event.tid, known.pid, &known.comm, known.wall_ns);
         }
-        let details = Details::default();
         let mut function = None;
         match &event.body {
             Body::Enter(call) => {
-                let name = Name::Call(self.enter(event, call, known, words)?);
-                self.row(event, known, &Details { name, ..details })?;
+                let name = self.enter(event, call, known, words)?;
+                self.call_row(event, known, name, None)?;
             }
             Body::Exit { call, ret, .. } => {
-                let name = Name::Call(self.exit((event, call, *ret), known, words)?);
-                self.row(event, known, &Details { name, ret: Some(*ret), ..details })?;
+                let name = self.exit((event, call, *ret), known, words)?;
+                self.call_row(event, known, name, Some(*ret))?;
             }
             Body::Switch { prev_prio, prev_state, preempted, next, next_prio, .. } => {
                 let letter = State::after(*prev_state, *preempted, *next == 0).letter();
@@ -396,7 +406,7 @@ impl Exporter for Parquet {
                     prio: Some(*prev_prio),
                     other_prio: Some(*next_prio),
                     state: Some(letter_text(letter)),
-                    ..details
+                    ..Details::default()
                 };
                 self.row(event, known, &details)?;
             }
@@ -406,7 +416,7 @@ impl Exporter for Parquet {
                     other_cpu: Some(known.wake.map_or(*cpu, |wake| wake.queued_on)),
                     other_prio: Some(*prio),
                     state: Some(context.name()),
-                    ..details
+                    ..Details::default()
                 };
                 self.row(event, known, &details)?;
             }
@@ -415,7 +425,7 @@ impl Exporter for Parquet {
                     other: Some((*thread, known.next_comm)),
                     other_cpu: Some(*to),
                     other_prio: Some(*prio),
-                    ..details
+                    ..Details::default()
                 };
                 self.row(event, known, &details)?;
             }
@@ -424,20 +434,19 @@ impl Exporter for Parquet {
                 function = frames.as_deref().and_then(Frames::blocked).map(str::to_owned);
                 let text = frames.as_deref().map(folded);
                 let details = Details {
-                    name: function.as_deref().into(),
+                    name: function.as_deref(),
                     took: stack.slept.map(|ns| ns as i64),
                     stack: text.as_deref(),
-                    ..details
+                    ..Details::default()
                 };
                 self.row(event, known, &details)?;
             }
             Body::Sample(sample) => {
                 let frames = self.frames.of_sample(sample);
                 let text = frames.as_deref().map(folded);
-                let name =
-                    frames.as_deref().and_then(<[_]>::first).map(|of| of.function.as_str()).into();
+                let name = frames.as_deref().and_then(<[_]>::first).map(|of| of.function.as_str());
                 let state = Some(if sample.user_mode { "user" } else { "kernel" });
-                let details = Details { name, stack: text.as_deref(), state, ..details };
+                let details = Details { name, stack: text.as_deref(), state, ..Details::default() };
                 self.row(event, known, &details)?;
             }
             Body::Plain(plain) => match plain.kind() {
@@ -467,7 +476,9 @@ impl Exporter for Parquet {
         if self.session.is_some() {
             self.end_session(None)?;
         }
-        self.writer.take().map_or(Ok(()), Writer::finish)
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        self.told = self.sums.write(&mut writer)?;
+        writer.finish()
     }
 
     fn remarks(&self) -> Vec<String> {
@@ -477,6 +488,6 @@ impl Exporter for Parquet {
                  threads and processes"
             )
         };
-        self.is_crowded.then(crowded).into_iter().collect()
+        self.told.iter().cloned().chain(self.is_crowded.then(crowded)).collect()
     }
 }

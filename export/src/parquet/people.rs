@@ -43,9 +43,46 @@ pub(super) struct Process {
 pub(super) struct People {
     pub(super) threads: FxHashMap<u32, Thread>,
     pub(super) processes: FxHashMap<u32, Process>,
+    /// What the last threads did that did anything, by the number of the thread.
+    recent: [Recent; RECENT],
+}
+
+/// Threads whose events are counted without a look for them; a power of two.
+const RECENT: usize = 32;
+
+/// Events of a thread that are not counted with it yet.
+#[derive(Debug, Clone, Copy, Default)]
+struct Recent {
+    tid: u32,
+    pid: u32,
+    comm: Comm,
+    last: i64,
+    events: u64,
 }
 
 impl People {
+    /// Counts what is not counted yet of threads in this place.
+    fn settle_at(&mut self, at: usize) {
+        let recent = std::mem::take(&mut self.recent[at]);
+        if recent.events != 0
+            && let Some(thread) = self.threads.get_mut(&recent.tid)
+        {
+            thread.last = recent.last;
+            thread.events += recent.events;
+        }
+    }
+
+    /// Counts all that is not counted yet.
+    pub(super) fn settle(&mut self) {
+        (0..RECENT).for_each(|at| self.settle_at(at));
+    }
+
+    /// Nothing more comes of a thread: its number is another one's.
+    pub(super) fn remove_thread(&mut self, tid: u32) -> Option<Thread> {
+        self.settle_at(tid as usize % RECENT);
+        self.threads.remove(&tid)
+    }
+
     /// Takes who was there at the recording's end.
     pub(super) fn learn(&mut self, slot: &TaskSlot) {
         if slot.tid == 0 || self.is_full() {
@@ -77,6 +114,19 @@ impl People {
     /// A thread does something.
     #[inline]
     pub(super) fn met(&mut self, tid: u32, pid: u32, comm: &Comm, wall: i64) {
+        let at = tid as usize % RECENT;
+        let recent = &mut self.recent[at];
+        if (recent.tid, recent.pid) == (tid, pid) && recent.comm == *comm {
+            recent.last = wall;
+            recent.events += 1;
+            return;
+        }
+        self.settle_at(at);
+        self.meet(tid, pid, comm, wall);
+        self.recent[at] = Recent { tid, pid, comm: *comm, last: wall, events: 0 };
+    }
+
+    fn meet(&mut self, tid: u32, pid: u32, comm: &Comm, wall: i64) {
         let thread = self.threads.entry(tid).or_default();
         (thread.pid, thread.comm) = (pid, *comm);
         if thread.events == 0 {

@@ -23,11 +23,13 @@ pub enum Table {
     Coverage,
     /// Each recording.
     Recordings,
+    /// What minutes come to, from the recorder's sums.
+    Sums,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Events,
         Self::Calls,
         Self::Waits,
@@ -36,6 +38,7 @@ impl Table {
         Self::Processes,
         Self::Coverage,
         Self::Recordings,
+        Self::Sums,
     ];
 
     /// Its name; that of its file is this and `.parquet`.
@@ -49,6 +52,7 @@ impl Table {
             Self::Processes => "processes",
             Self::Coverage => "coverage",
             Self::Recordings => "recordings",
+            Self::Sums => "sums",
         }
     }
 
@@ -139,6 +143,24 @@ impl Table {
                     required int64 wall_minus_mono_ns;
                 }"
             }
+            Self::Sums => {
+                "message sums {
+                    required int64 ts (TIMESTAMP(MICROS,true)); required int64 ts_ns;
+                    required int64 until_ns; required binary what (STRING);
+                    required boolean complete;
+                    optional binary unit (STRING); optional binary call (STRING);
+                    optional binary error (STRING); optional binary op (STRING);
+                    optional binary reason (STRING); optional binary device (STRING);
+                    optional int32 cpu;
+                    optional int64 count; optional int64 sum; optional int64 max;
+                    optional int64 errors; optional int64 bytes;
+                    optional int64 read_bytes; optional int64 written_bytes;
+                    optional int64 running_ns; optional int64 held_ns;
+                    optional int64 queue_ns; optional int64 queued; optional int64 untimed;
+                    optional binary histogram (STRING);
+                    optional int64 missing; required binary session (STRING);
+                }"
+            }
         }
     }
 
@@ -146,7 +168,7 @@ impl Table {
     pub(super) const fn deltas(self) -> &'static [&'static str] {
         match self {
             Self::Threads | Self::Processes | Self::Recordings => &[],
-            Self::Coverage => &["ts", "ts_ns", "until_ns"],
+            Self::Coverage | Self::Sums => &["ts", "ts_ns", "until_ns"],
             _ => &["ts", "ts_ns"],
         }
     }

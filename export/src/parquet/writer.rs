@@ -18,13 +18,14 @@ use parquet::schema::types::{ColumnPath, TypePtr};
 
 use super::chunk::Chunks;
 use super::columns::{Kind, Rows, Values};
+use super::dictionary;
 use super::schema::Table;
 use crate::exporter::ExportError;
 
 /// Rows of a group: what is read and left out together, and what is in memory at once.
 const GROUP_ROWS: usize = 1 << 16;
-/// Most bytes of texts in a group.
-const GROUP_BYTES: usize = 4 << 20;
+/// Most bytes of texts in a group, as they come.
+const GROUP_BYTES: usize = 8 << 20;
 /// Bytes of a page, within a group's column.
 const PAGE_BYTES: usize = 1 << 20;
 /// The library's own default.
@@ -182,7 +183,11 @@ fn write(
 fn group(sink: &mut Sink, rows: Rows, chunks: &mut Chunks) -> Result<(), ParquetError> {
     let schema = sink.schema_descr().columns().to_vec();
     let mut group = sink.next_row_group()?;
-    for (column, descriptor) in rows.columns.into_iter().zip(&schema) {
+    let count = rows.count;
+    for (mut column, descriptor) in rows.columns.into_iter().zip(&schema) {
+        if let Some(levels) = &mut column.levels {
+            levels.resize(count, 0);
+        }
         let levels = column.levels.as_deref();
         let (places, range) = match &column.values {
             Values::Times(of) => {
@@ -197,10 +202,10 @@ fn group(sink: &mut Sink, rows: Rows, chunks: &mut Chunks) -> Result<(), Parquet
                 writer.close()?;
                 continue;
             }
-            Values::Numbers(of) => (&of.places, of.range),
-            Values::Texts(of) => (&of.places, None),
+            Values::Numbers(width, of) => dictionary::numbers(*width, of),
+            Values::Texts(of) => (of.places(), None),
         };
-        let (bytes, close) = chunks.chunk(descriptor, places, levels, range)?;
+        let (bytes, close) = chunks.chunk(descriptor, &places, levels, range)?;
         group.append_column(&bytes, close)?;
     }
     group.close()?;

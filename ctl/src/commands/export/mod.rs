@@ -4,6 +4,7 @@ pub mod args;
 pub(crate) mod place;
 pub mod plan;
 mod run;
+mod sums;
 
 pub use self::args::{ExportArgs, ExportFormat};
 pub use self::plan::ExportPlan;

@@ -17,6 +17,7 @@ use flightrec_export::trace_dat::TraceDat;
 use super::args::ExportFormat;
 use super::place::{self, Partial};
 use super::plan::ExportPlan;
+use super::sums;
 use crate::announce::announce;
 use crate::commands::dump::events::{Dump, Target, question};
 use crate::exit::Exit;
@@ -76,7 +77,7 @@ impl<'a> Exported<'a> {
             ExportFormat::Speedscope => Box::new(Profile::new(Form::Speedscope)),
             ExportFormat::TraceDat => Box::new(TraceDat::new(&beside(plan))?),
             ExportFormat::Ctf => Box::new(Ctf::new(&part(plan)?)),
-            ExportFormat::Parquet => Box::new(Parquet::new(&part(plan)?)),
+            ExportFormat::Parquet => Box::new(Parquet::new(&part(plan)?, sums::of(plan))),
         };
         let export = Export::new(exporter, plan.events.shown.fds);
         Ok(Self { plan, export, partial: RefCell::default() })
