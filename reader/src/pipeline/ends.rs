@@ -5,8 +5,7 @@
 //! threads. A call that is one record is counted where it stands, page by page on all CPUs. Only
 //! what pairs two records is put in order, each thread by one of the workers.
 //!
-//! Memory: a [`slice`](SLICE) of pages has a [`Step`] of 32 bytes for each record that is not a
-//! whole call.
+//! Memory: 4,096 pages at a time have 32 bytes for each record that is not a whole call.
 
 #[cfg(test)]
 mod tests;
