@@ -2,7 +2,9 @@
 //! asked seven narrow questions and one about all of them; time and most memory of each.
 //!
 //! `cargo run --release -p flightctl --example bench_search -- FLIGHTCTL [--json] [--events N]
-//! [--rounds N] [--keep DIR]`
+//! [--rounds N] [--keep DIR] [--duckdb PYTHON]`
+//!
+//! With a Python that has DuckDB, the same is asked of the same events in Parquet files.
 
 mod made;
 
@@ -24,12 +26,13 @@ use self::made::{Cpu, Made, call};
 const RATE: u64 = 100_000;
 /// Threads of each CPU that are there all the time.
 const THREADS: u64 = 32;
-/// Between two turns of the thread of each CPU that sleeps long.
-const LONG_TURNS: u64 = 150_000;
+/// Between two turns of the thread of each CPU that sleeps long. As of failures, less than one in
+/// a hundred blocks of calls has one.
+const LONG_TURNS: u64 = 500_000;
 /// Between two programs that a CPU's threads execute, in turns; each opens some files.
 const PROGRAM_TURNS: u64 = 300_000;
 /// Between two opens that fail, in turns.
-const FAILURE_TURNS: u64 = 200_000;
+const FAILURE_TURNS: u64 = 600_000;
 /// Which program opens the file that no other does.
 const ONCE_AT: u64 = 3;
 const ONCE: &str = "/srv/once/only.txt";
@@ -43,22 +46,62 @@ const EVENTS: u64 = 75_000_000;
 struct Question {
     name: &'static str,
     args: &'static [&'static str],
+    /// The same of the tables that `flightctl export` makes.
+    sql: &'static str,
     finds: bool,
 }
 
 const QUESTIONS: &[Question] = &[
-    Question { name: "a thread", args: &["dump", "--tid", "100002"], finds: true },
-    Question { name: "a process", args: &["dump", "--pid", "101001"], finds: true },
-    Question { name: "one path", args: &["dump", "--path", ONCE], finds: true },
+    Question {
+        name: "a thread",
+        args: &["dump", "--tid", "100002"],
+        sql: "select * from events where tid = 100002",
+        finds: true,
+    },
+    Question {
+        name: "a process",
+        args: &["dump", "--pid", "101001"],
+        sql: "select * from events where pid = 101001",
+        finds: true,
+    },
+    Question {
+        name: "one path",
+        args: &["dump", "--path", ONCE],
+        sql: "select * from calls where path = '/srv/once/only.txt'",
+        finds: true,
+    },
     Question {
         name: "failing opens",
         args: &["dump", "--syscall", "openat", "--errors"],
+        sql: "select * from calls where name = 'openat' and error is not null",
         finds: true,
     },
-    Question { name: "slower than 100 ms", args: &["dump", "--slower-than", "100ms"], finds: true },
-    Question { name: "all execs", args: &["dump", "--event", "exec"], finds: true },
-    Question { name: "a comm not there", args: &["dump", "--comm", "nosuch"], finds: false },
-    Question { name: "report calls", args: &["report", "calls"], finds: true },
+    Question {
+        name: "slower than 100 ms",
+        args: &["dump", "--slower-than", "100ms"],
+        sql: "select * from calls where dur_ns >= 100000000",
+        finds: true,
+    },
+    Question {
+        name: "all execs",
+        args: &["dump", "--event", "exec"],
+        sql: "select * from events where kind = 'exec'",
+        finds: true,
+    },
+    Question {
+        name: "a comm not there",
+        args: &["dump", "--comm", "nosuch"],
+        sql: "select * from events where comm = 'nosuch'",
+        finds: false,
+    },
+    Question {
+        name: "report calls",
+        args: &["report", "calls"],
+        sql: "select name, count(*), count(error), sum(dur_ns), avg(dur_ns), \
+              approx_quantile(dur_ns, 0.5), approx_quantile(dur_ns, 0.99), \
+              max(dur_ns) from calls where has_exit group by name",
+        finds: true,
+    },
 ];
 
 /// What is measured.
@@ -68,6 +111,8 @@ struct Options {
     events: u64,
     rounds: usize,
     keep: Option<PathBuf>,
+    /// A Python with DuckDB.
+    duckdb: Option<PathBuf>,
     /// Only make the recording, here.
     make: Option<PathBuf>,
 }
@@ -77,7 +122,8 @@ impl Options {
         let mut args = std::env::args().skip(1);
         let flightctl = args.next().context("name the flightctl to measure")?.into();
         let (events, rounds, keep) = (EVENTS, 3, None);
-        let mut options = Self { flightctl, json: false, events, rounds, keep, make: None };
+        let mut options =
+            Self { flightctl, json: false, events, rounds, keep, duckdb: None, make: None };
         while let Some(arg) = args.next() {
             let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
             match arg.as_str() {
@@ -85,8 +131,9 @@ impl Options {
                 "--events" => options.events = value()?.parse()?,
                 "--rounds" => options.rounds = value()?.parse::<usize>()?.max(1),
                 "--keep" => options.keep = Some(value()?.into()),
+                "--duckdb" => options.duckdb = Some(value()?.into()),
                 "--make" => options.make = Some(value()?.into()),
-                other => bail!("{other}: not --json, --events, --rounds or --keep"),
+                other => bail!("{other}: not --json, --events, --rounds, --keep or --duckdb"),
             }
         }
         Ok(options)
@@ -122,7 +169,13 @@ fn main() -> Result<()> {
         let seconds = runs.get(runs.len() / 2).map_or(0.0, |run| run.0);
         let peak = runs.iter().map(|run| run.1).max().unwrap_or(0);
         eprintln!("{}: {seconds:.2} s", question.name);
-        answers.push(Answer { question, lines, seconds, peak });
+        answers.push(Answer { question, lines, seconds, peak, beside: None });
+    }
+    if let Some(python) = &options.duckdb {
+        let tables = scratch.path().join("tables");
+        for (answer, beside) in answers.iter_mut().zip(duckdb(&options, python, dir, &tables)?) {
+            answer.beside = Some(beside);
+        }
     }
     report(&options, &made, &answers);
     Ok(())
@@ -136,6 +189,29 @@ fn index(flightctl: &Path, dir: &Path) -> Result<()> {
     ensure!(verify.status.success(), "verify --reindex: {errors}");
     eprintln!("search indexes: {:.2} s", begin.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// What DuckDB has of the same: how many rows each question, and how long it took, s.
+fn duckdb(
+    options: &Options,
+    python: &Path,
+    dir: &Path,
+    tables: &Path,
+) -> Result<Vec<(usize, f64)>> {
+    let begin = Instant::now();
+    let mut export = Command::new(&options.flightctl);
+    export.args(["export", "--format", "parquet", "--all", "--store"]).arg(dir);
+    let export = export.arg("-o").arg(tables).output()?;
+    let errors = String::from_utf8_lossy(&export.stderr);
+    ensure!(export.status.success(), "export: {errors}");
+    eprintln!("export to Parquet: {:.1} s", begin.elapsed().as_secs_f64());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/judges/parquet/timed.py");
+    let mut asked = Command::new(python);
+    asked.arg(script).arg(tables).arg(options.rounds.to_string());
+    let asked = asked.args(QUESTIONS.iter().map(|question| question.sql)).output()?;
+    let errors = String::from_utf8_lossy(&asked.stderr);
+    ensure!(asked.status.success(), "DuckDB: {errors}");
+    String::from_utf8(asked.stdout)?.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
 /// Has another process make the recording: the peak of a child's memory is at least what its parent
@@ -156,6 +232,8 @@ struct Answer<'a> {
     seconds: f64,
     /// The most of all rounds, bytes.
     peak: u64,
+    /// Rows and seconds of DuckDB, where that was asked, too.
+    beside: Option<(usize, f64)>,
 }
 
 fn command(options: &Options, dir: &Path, question: &Question) -> Command {
@@ -205,12 +283,15 @@ fn report(options: &Options, made: &Made, answers: &[Answer<'_>]) {
             .map(|answer| {
                 format!(
                     "{{\"question\":\"{}\",\"lines\":{},\"seconds\":{:.3},\"peak\":{},\
-                     \"million_events_per_second\":{:.1}}}",
+                     \"million_events_per_second\":{:.1},\"duckdb\":{}}}",
                     answer.question.name,
                     answer.lines,
                     answer.seconds,
                     answer.peak,
-                    speed(answer)
+                    speed(answer),
+                    answer.beside.map_or("null".into(), |(rows, seconds)| format!(
+                        "{{\"rows\":{rows},\"seconds\":{seconds:.3}}}"
+                    ))
                 )
             })
             .collect();
@@ -235,8 +316,12 @@ fn report(options: &Options, made: &Made, answers: &[Answer<'_>]) {
         options.rounds
     );
     for answer in answers {
+        let beside = answer.beside.map_or(String::new(), |(rows, seconds)| {
+            let ratio = answer.seconds / seconds;
+            format!("; DuckDB {rows} rows {seconds:.2} s: {ratio:.1} times as long")
+        });
         println!(
-            "  {:<20} {:>9} lines {:>8.2} s {:>5} MiB {:>7.1} million events/s",
+            "  {:<20} {:>9} lines {:>8.2} s {:>5} MiB {:>7.1} million events/s{beside}",
             answer.question.name,
             answer.lines,
             answer.seconds,

@@ -434,9 +434,64 @@ fn what_an_index_rules_out_is_not_read() {
         search::write(&file, &index).unwrap();
     }
     let (store, _) = &stores()[1];
-    let count = |store: &Path| stdout(&dump(store, &WAY, SMALL)).lines().count();
-    let (whole, left) = (count(store.path()), count(own.path()));
-    assert!(whole > 20 && left < whole / 2, "{left} of {whole} lines");
+    let ways: [(&[&str], usize); 3] = [
+        (&WAY, 20),
+        (&["--all", "--slower-than", "100ms"], 4),
+        (&["--all", "--path", "/srv/rare/**"], 4),
+    ];
+    for (way, least) in ways {
+        let count = |store: &Path| stdout(&dump(store, way, SMALL)).lines().count();
+        let (whole, left) = (count(store.path()), count(own.path()));
+        assert!(whole > least && left < whole, "{way:?}: {left} of {whole} lines");
+    }
+    let failures = |store: &Path| {
+        let report = report(store, &["--errors", "--last", "14s"], SMALL);
+        let table: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+        table["total"]["count"].as_u64().unwrap()
+    };
+    let (whole, left) = (failures(store.path()), failures(own.path()));
+    assert!(whole > 20 && left < whole / 2, "{left} of {whole} failures");
+}
+
+fn report(store: &Path, way: &[&str], memory: &str) -> Output {
+    let store = store.to_str().unwrap();
+    run(memory, &[&["report", "calls", "--format", "json", "--store", store], way].concat())
+}
+
+#[test]
+fn indexes_and_stretches_change_no_report() {
+    let filters: [&[&str]; 14] = [
+        &[],
+        &["--by", "tid,cpu"],
+        &["--by", "syscall,errno"],
+        &["--by", "comm"],
+        &["--pid", "34"],
+        &["--pid", "20", "--by", "file"],
+        &["--tid", "34", "--by", "syscall,cpu"],
+        &["--tid", "1003"],
+        &["--comm", "job"],
+        &["--comm", "nosuch"],
+        &["--tree", "34", "--by", "pid,syscall"],
+        &["--errors"],
+        &["--syscall", "openat", "--errno", "ENOENT", "--by", "errno,tid"],
+        &["--slower-than", "100ms"],
+    ];
+    let rows = |out: &Output| {
+        let table: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        (table["rows"].clone(), table["total"].clone())
+    };
+    for filter in filters {
+        for window in [&["--last", "14s"][..], &["--all"]] {
+            let way = [window, filter].concat();
+            for (store, bare) in stores() {
+                let with = report(store.path(), &way, SMALL);
+                let without = report(bare.path(), &way, SMALL);
+                let whole = report(store.path(), &way, "512M");
+                assert_eq!(stdout(&with), stdout(&without), "{way:?}");
+                assert_eq!(rows(&with), rows(&whole), "{way:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -206,6 +206,11 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             if let Some(keep) = keep {
                 command.arg("--keep").arg(keep);
             }
+            // Beside DuckDB, where it is installed (tests/judges/parquet/setup.sh).
+            let python = repository().join("target/judges/parquet/bin/python");
+            if python.exists() {
+                command.arg("--duckdb").arg(python);
+            }
             run_command(&mut command)
         }
         Bench::Export { rounds, file } => {
