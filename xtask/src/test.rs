@@ -29,8 +29,9 @@ const PERFETTO: [&str; 3] = [
 ];
 
 /// Those that need other readers of Parquet: DuckDB and polars.
-const PARQUET: [&str; 3] = [
+const PARQUET: [&str; 4] = [
     "export::parquet_has_the_same_events",
+    "sums::parquet_has_the_sums_of_minutes",
     "export::questions_in_sql",
     "export_engines::polars_gives_the_same_answers",
 ];
