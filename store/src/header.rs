@@ -8,7 +8,7 @@ pub const TAG: [u8; 8] = *b"FLTRECFH";
 pub const LEN: usize = 96;
 /// Most bytes that a reader takes for one.
 pub const LEN_MAX: usize = 4096;
-/// Incompatible features, always together: pages are stored as [`crate::columns`] of version 3 or 4.
+/// Incompatible features, always together: pages are [`crate::columns`] of version 3 or 4.
 pub const COLUMNS: u64 = 0b11;
 /// Features that change the meaning of a file, and that this release knows.
 pub const INCOMPATIBLE_KNOWN: u64 = COLUMNS;

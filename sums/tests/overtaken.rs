@@ -1,4 +1,4 @@
-//! Retention that is faster than adding up: what there are no sums of is told, and is never nothing.
+//! Retention that is faster than adding up: what there are no sums of is told, and never nothing.
 
 use std::path::Path;
 use std::time::Duration;

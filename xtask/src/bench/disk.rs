@@ -67,8 +67,8 @@ pub(super) fn run(args: DiskArgs) -> Result<()> {
         return Ok(());
     }
     println!(
-        "A compile mix on {} CPUs, zstd level {}; an entry and an exit count as two events; without \
-             search indexes (at most 2 % more) and sums.",
+        "A compile mix on {} CPUs, zstd level {}; an entry and an exit count as two events; \
+             without search indexes (at most 2 % more) and sums.",
         flightrec_tests::online_cpus().len(),
         args.level
     );

@@ -118,8 +118,8 @@ pub(crate) enum Bench {
     },
     /// Disk space of a recorded compile workload, and the cost of storing it.
     Disk(disk::DiskArgs),
-    /// CPU time of draining for an event, also compared with another build in pairs, and up to which
-    /// rate nothing is lost.
+    /// CPU time of draining for an event, also compared with another build in pairs, and up to
+    /// which rate nothing is lost.
     Drain(drain::DrainArgs),
 }
 
