@@ -9,6 +9,7 @@ use std::time::Duration;
 use flightrec_tests::{Recorder, bin_dir, c_program, wait_until};
 use tempfile::TempDir;
 
+use crate::lacking::status;
 use crate::support::{Line, dump, lines, snapshot, start};
 
 /// A program that holds descriptors of every kind.
@@ -86,12 +87,13 @@ impl Holder {
 
     /// Holds the entries of fcntl(F_GETFL), by which it uses its descriptors, against what they
     /// must be.
-    fn assert_named(&self, lines: &[Line]) {
+    fn assert_named(&self, recorder: &Recorder, lines: &[Line]) {
         for (what, name) in self.names() {
             let want = format!("fcntl({}<{name}>, F_GETFL) -->", self.held[what].0);
             assert!(
                 lines.iter().any(|line| line.text == want),
-                "{what}: no {want:?} in {lines:#?}"
+                "{what}: no {want:?} in {lines:#?}; {:#}",
+                status(recorder)
             );
         }
     }
@@ -116,7 +118,7 @@ fn what_was_open_before_the_recorder_is_named() {
     let mut holder = Holder::start();
     let recorder = start("");
     holder.tell("u");
-    holder.assert_named(&uses(&recorder, &holder));
+    holder.assert_named(&recorder, &uses(&recorder, &holder));
     // A path filter knows them as well.
     let path = holder.names()["file"].clone();
     let of_path = dump(
@@ -186,11 +188,11 @@ fn the_pinned_rings_have_them_without_a_daemon() {
     ]);
     let output = command.output().expect("flightctl");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    holder.assert_named(&lines(&output));
+    holder.assert_named(&recorder, &lines(&output));
     // The next daemon goes on with them.
     recorder.restart();
     let before = snapshot(&recorder).meta.session;
-    holder.assert_named(&uses(&recorder, &holder));
+    holder.assert_named(&recorder, &uses(&recorder, &holder));
     assert_eq!(snapshot(&recorder).meta.session, before);
 }
 

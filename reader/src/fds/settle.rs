@@ -14,6 +14,7 @@ use flightrec_format::ring::{Reason, Scope};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::object::{Shown, shown};
+use super::role::Roles;
 use super::watch::{Changes, UNSURE};
 use crate::source::Recording;
 use crate::source::detached;
@@ -202,7 +203,10 @@ fn losses(recording: &Recording) -> Vec<(u64, u64)> {
         lost.push((0, sure.read_from.saturating_sub(1)));
         return lost;
     }
+    let mut of_rings = Vec::new();
     for stream in recording.streams.iter().filter(|stream| stream.lane() != Lane::Sched) {
+        // The trace lane tells of descriptors only what operations of io_uring do to them.
+        let lost = if stream.lane() == Lane::Trace { &mut of_rings } else { &mut lost };
         let coverage = stream.coverage(&scope);
         // The pages are copied behind the snapshots, so that what is newer than the copy is newer
         // than they.
@@ -212,7 +216,28 @@ fn losses(recording: &Recording) -> Vec<(u64, u64)> {
             lost.push((0, from));
         }
     }
+    if of_rings.iter().any(|(_, until)| *until > recording.meta.started) && may_use_rings(recording)
+    {
+        lost.extend(of_rings);
+    }
     lost
+}
+
+/// Whether a process may have changed its descriptors by operations of io_uring: what uses it has
+/// a descriptor of its own for it, which is in a snapshot or was made by a recorded call.
+fn may_use_rings(recording: &Recording) -> bool {
+    let is_ring = |object: &Object| matches!(object, Object::Named(name) if **name == *RING);
+    let snapshots = &recording.descriptors;
+    let are_told = !snapshots.is_empty() && snapshots.iter().all(|snapshot| snapshot.left_out == 0);
+    if !are_told || snapshots.iter().flat_map(|snapshot| &snapshot.objects).any(is_ring) {
+        return true;
+    }
+    let makes = Roles::by_name(&recording.meta, |name| (name == "io_uring_setup").then_some(()));
+    let calls = recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
+    calls.flat_map(|stream| stream.pages()).any(|page| {
+        let mut made = page.calls(|abi, nr, _| makes.has(abi, nr));
+        made.next().is_some()
+    })
 }
 
 #[cfg(test)]

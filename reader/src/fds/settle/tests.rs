@@ -1,8 +1,9 @@
 //! What snapshots name, and from when on.
 
+use flightrec_format::abi::kinds::{Compaction, Kind};
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::record::{Exec, StringStatus};
-use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::decode::{Body, Call, Event, Plain};
 use flightrec_format::descriptors::{Descriptor, Ends, Object, Snapshot, Socket, Table};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::merge::Merge;
@@ -14,7 +15,7 @@ use crate::fds::Fds;
 use crate::pipeline::testing::{call, comm, event, fork, text};
 use crate::source::{Collector, Recording};
 
-const CALLS: [(&str, u16); 10] = [
+const CALLS: [(&str, u16); 11] = [
     ("read", 0),
     ("close", 3),
     ("dup2", 33),
@@ -25,6 +26,7 @@ const CALLS: [(&str, u16); 10] = [
     ("pipe2", 293),
     ("close_range", 436),
     ("io_uring_enter", 426),
+    ("io_uring_setup", 425),
 ];
 const P: u32 = 10;
 const HERE: u64 = libc::AT_FDCWD as u32 as u64;
@@ -50,7 +52,8 @@ impl Story {
             .map(|(name, nr)| Syscall { nr: *nr, name: (*name).into(), args: None })
             .collect();
         let meta = Meta { session: 1, started: 1, cpus: vec![0], native, ..Meta::default() };
-        let rings = [Lane::Syscall, Lane::Task].map(|lane| (lane, PageWriter::new(1, lane, 0, 0)));
+        let lanes = [Lane::Syscall, Lane::Task, Lane::Trace];
+        let rings = lanes.map(|lane| (lane, PageWriter::new(1, lane, 0, 0)));
         Self { rings: rings.into(), snapshots: Vec::new(), meta }
     }
 
@@ -214,6 +217,39 @@ fn nothing_is_known_from_before_a_loss() {
     }
     story.taken(20_000, &[(&[P], &[(3, named("/a"))])]);
     assert_eq!(story.names(P, 3, &[1000, 2000, 20_000]), "- - /a");
+}
+
+/// An event of the trace lane.
+fn compaction(at: u64) -> Event {
+    let of = Compaction { duration: 5, order: 1, mode: 0, result: 0, reserved: 0 };
+    event(at, 0, P, Body::Plain(Plain::read(Kind::Compaction, &of.bytes()).unwrap()))
+}
+
+#[test]
+fn what_is_missing_of_the_trace_lane_matters_to_rings_alone() {
+    let told = || {
+        let mut story = Story::new();
+        story.call(1000, "read", &[3], 1).push(Lane::Trace, &compaction(1500));
+        story.rings[2].1.refuse(Refusal::Busy);
+        for n in 0..300 {
+            story.push(Lane::Trace, &compaction(2000 + n));
+        }
+        story
+    };
+    let named_3: &[Open<'_>] = &[(&[P], &[(3, named("/a"))])];
+    let mut story = told();
+    story.taken(5000, named_3);
+    assert_eq!(story.names(P, 3, &[1000, 2000, 6000]), "/a /a /a");
+    // Somebody has a ring, or makes one; or it is not known who has one.
+    let mut story = told();
+    story.taken(5000, &[named_3[0], (&[20], &[(4, named("anon_inode:[io_uring]"))])]);
+    assert_eq!(story.names(P, 3, &[1000, 2000, 6000]), "- - /a");
+    let mut story = told();
+    story.by(20, 3000, "io_uring_setup", &[8, 0], 4).taken(5000, named_3);
+    assert_eq!(story.names(P, 3, &[1000, 2000, 6000]), "- - /a");
+    let mut story = told();
+    story.taken(5000, named_3).snapshots[0].left_out = 1;
+    assert_eq!(story.names(P, 3, &[1000, 2000, 6000]), "- - /a");
 }
 
 #[test]
