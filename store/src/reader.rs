@@ -148,8 +148,14 @@ impl FileReader {
     }
 
     /// Whether a block's data are what was written, by their checksum; they are not decompressed.
-    pub fn is_sound(&self, block: &BlockRef) -> bool {
-        self.decoded(block, content::check).is_ok()
+    /// `buffer`: any, for the data.
+    pub fn is_sound(&self, block: &BlockRef, buffer: &mut Vec<u8>) -> bool {
+        let len = block.header.data_len.min(DATA_MAX as u32) as usize;
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        let data = buffer.get_mut(..len).unwrap_or_default();
+        self.load(block, data).is_ok() && content::check(&block.header, data).is_ok()
     }
 
     /// A block's data, decoded.

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use flightrec_format::decode::{Page, Summary};
@@ -74,6 +74,29 @@ pub(super) fn each<T: Send>(
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, seen)| seen).collect()
+}
+
+/// Whether the data of all blocks are what was written, by their checksums.
+pub(super) fn are_sound(jobs: &[Job<'_>]) -> bool {
+    let threads =
+        thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(jobs.len());
+    let (next, wrong) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let work = || {
+        let mut buffer = Vec::new();
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if wrong.load(Ordering::Relaxed) || !job.reader.is_sound(job.block, &mut buffer) {
+                wrong.store(true, Ordering::Relaxed);
+                break;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    !wrong.into_inner()
 }
 
 /// A job's number, and what came of it.

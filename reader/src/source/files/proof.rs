@@ -63,7 +63,7 @@ impl Proof<'_> {
         let is_early = |job: &Job<'_>| job.block.header.first <= self.sure.from;
         let (ends, middle): (Vec<Job<'_>>, Vec<Job<'_>>) =
             jobs.iter().partition(|job| is_end(job) || is_early(job));
-        if middle.iter().any(|job| !job.reader.is_sound(job.block)) {
+        if !load::are_sound(&middle) {
             return None;
         }
         // Some of them are held twice.
