@@ -125,7 +125,7 @@ fn who_does_not_answer_is_told_with_the_reason_and_leaves_no_file() {
         .env("FLIGHTCTL_REMOTE", program)
         .output()
         .unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(60));
+    assert!(begun.elapsed() < Duration::from_mins(1));
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(files(out(&hosts)), ["web1.flight"]);
     let table = json(&output);

@@ -13,7 +13,7 @@ use super::survey::{Held, survey};
 use crate::follow::stop::Stop;
 use crate::frames::{self, Next};
 use crate::human::{bytes, span};
-use crate::output::told;
+use crate::output::{OutputError, told};
 use crate::target::Target;
 use crate::window::{Edge, nanos};
 
@@ -110,7 +110,7 @@ impl<'a> Asking<'a> {
                 Next::EndOfStream => return Ok(targets),
                 Next::EndOfFile => {
                     let (target, mut out) = file.take().ok_or(ErrorKind::InvalidData)?;
-                    out.flush().map_err(|error| Failure::told(target.failed(error)))?;
+                    out.flush().map_err(|error| Failure::told(&target.failed(error)))?;
                     targets.push(target);
                 }
                 Next::Bytes => {
@@ -122,13 +122,14 @@ impl<'a> Asking<'a> {
                             )));
                         }
                         let path = self.plan.path(host, targets.len());
-                        let target = Target::make(&path, self.plan.force).map_err(Failure::told)?;
-                        let out = target.out().map_err(Failure::told)?;
+                        let target =
+                            Target::make(&path, self.plan.force).map_err(|e| Failure::told(&e))?;
+                        let out = target.out().map_err(|e| Failure::told(&e))?;
                         file = Some((target, out));
                     }
                     if let Some((target, out)) = &mut file {
                         let written = out.write_all(&buffer);
-                        written.map_err(|error| Failure::told(target.failed(error)))?;
+                        written.map_err(|error| Failure::told(&target.failed(error)))?;
                     }
                 }
             }
@@ -183,7 +184,7 @@ enum Failure {
 }
 
 impl Failure {
-    fn told(error: impl ToString) -> Self {
+    fn told(error: &OutputError) -> Self {
         Self::Told(error.to_string())
     }
 }

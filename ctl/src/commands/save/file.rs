@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IntoInnerError, Write};
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{
@@ -80,7 +80,7 @@ impl Out {
     fn end(self) -> io::Result<()> {
         match self {
             Self::Plain(mut out) => out.flush(),
-            Self::Framed(out) => out.into_inner().map_err(|e| e.into_error())?.end(),
+            Self::Framed(out) => out.into_inner().map_err(IntoInnerError::into_error)?.end(),
         }
     }
 }
