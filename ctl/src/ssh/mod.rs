@@ -1,4 +1,5 @@
-//! Other hosts, over the system's `ssh`: what runs there is `flightctl`, and nothing of ours listens.
+//! Other hosts, over the system's `ssh`: what runs there is `flightctl`, and nothing of ours
+//! listens.
 
 mod quote;
 pub mod typed;
