@@ -37,7 +37,8 @@ mod tests {
     use clap::CommandFactory;
     use jiff::Zoned;
 
-    /// The words of a line up to the first pipe: in single quotes a word, else by blanks.
+    /// The words of a line up to the first pipe, or the file that its output goes to: in single
+    /// quotes a word, else by blanks.
     fn words(line: &str) -> Vec<String> {
         let mut words = Vec::new();
         for (i, part) in line.split('\'').enumerate() {
@@ -47,7 +48,7 @@ mod tests {
                 words.extend(part.split_whitespace().map(str::to_owned));
             }
         }
-        let end = words.iter().position(|word| word == "|").unwrap_or(words.len());
+        let end = words.iter().position(|word| word == "|" || word == ">").unwrap_or(words.len());
         words.truncate(end);
         words
     }

@@ -17,6 +17,10 @@ pub enum Exit {
     Error,
     /// Something of the window is missing, and `--strict` was given.
     Incomplete,
+    /// A host did not answer.
+    Unanswered,
+    /// All hosts answered, but something of a window is missing.
+    Partial,
 }
 
 impl Exit {
@@ -24,9 +28,9 @@ impl Exit {
     pub const fn code(self) -> u8 {
         match self {
             Self::Fine => 0,
-            Self::Nothing | Self::Damaged | Self::NotReady => 1,
+            Self::Nothing | Self::Damaged | Self::NotReady | Self::Unanswered => 1,
             Self::Error => 2,
-            Self::Incomplete => 3,
+            Self::Incomplete | Self::Partial => 3,
         }
     }
 
@@ -39,6 +43,8 @@ impl Exit {
             Self::NotReady => "not ready; standard output says what is missing, and what to do",
             Self::Error => "error; standard error says what, and what to do",
             Self::Incomplete => "events are missing, and --strict was given",
+            Self::Unanswered => "a host did not answer; the table says why",
+            Self::Partial => "all hosts answered, but a window is incomplete",
         }
     }
 }

@@ -15,6 +15,7 @@
 //! - Formats: [`text`], [`json`], behind [`render`]; which there are: [`formats`]; those of other
 //!   tools: `export` (a feature).
 //!   [`print`](mod@print) brings events to them, on two threads.
+//! - Other hosts: [`ssh`], [`frames`]; a command that runs on one: [`forward`].
 //! - Options that several commands have, as typed, and what they mean: [`options`], of [`value`]s
 //!   and [`filter`]s. What several commands do: [`follow`], [`state`], [`target`], [`output`].
 //! - Sums over a window: [`report`].
@@ -31,6 +32,8 @@ pub mod export;
 pub mod filter;
 pub mod follow;
 pub mod formats;
+pub mod forward;
+pub mod frames;
 pub mod guard;
 pub mod help;
 pub mod human;
@@ -43,6 +46,7 @@ pub mod progress;
 pub mod render;
 pub mod report;
 pub mod schema;
+pub mod ssh;
 pub mod state;
 pub mod stderr;
 pub mod suggest;

@@ -6,10 +6,13 @@ use clap::Parser;
 use jiff::Timestamp;
 
 use flightctl::cli::Cli;
+use flightctl::commands::Command;
 use flightctl::descriptors;
 use flightctl::exit::Exit;
+use flightctl::forward;
 use flightctl::output::{is_broken_pipe, note, told};
 use flightctl::progress::Terminal;
+use flightctl::ssh::{SshArgs, SshError, typed};
 use flightctl::zone;
 use flightrec_reader::{memory, observe};
 
@@ -22,6 +25,15 @@ fn main() -> ExitCode {
     } else if let Some(wrong) = memory::wrong() {
         note(&format!("flightctl: {wrong}"));
         return Exit::Error.into();
+    }
+    if let Some(host) = &recorder.ssh.ssh {
+        return match remote(&recorder.ssh, host, &command) {
+            Ok(code) => code.into(),
+            Err(error) => {
+                note(&format!("flightctl: {error}"));
+                Exit::Error.into()
+            }
+        };
     }
     let now = Timestamp::now().to_zoned(zone::system());
     let remarks = command.window().map(|window| window.remarks(&now));
@@ -38,4 +50,12 @@ fn main() -> ExitCode {
         }
     }
     .into()
+}
+
+/// Runs the command on another host; its exit status.
+fn remote(ssh: &SshArgs, host: &str, command: &Command) -> Result<u8, SshError> {
+    if let Some(path) = command.file() {
+        return Err(SshError::File { path: path.into(), host: host.to_owned() });
+    }
+    forward::run(ssh, host, &typed::without_ours(std::env::args_os().skip(1))?)
 }

@@ -36,6 +36,9 @@ pub enum OutputError {
         /// What is in it.
         name: String,
     },
+    /// A recording would be written to a terminal.
+    #[error("a recording is not for a terminal: name a file with -o, or pipe it")]
+    Terminal,
     /// It is a directory, or has no name.
     #[error("{} is not a file name", .0.display())]
     Name(PathBuf),

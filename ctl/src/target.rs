@@ -1,7 +1,8 @@
 //! Files in which recordings are saved.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +38,8 @@ pub fn begin<W: Write>(out: W, meta: &Meta, clock: Clock) -> io::Result<FileWrit
 #[derive(Debug)]
 pub struct Target {
     path: PathBuf,
-    making: PathBuf,
+    /// `None`: it is standard output, which has no name to get.
+    making: Option<PathBuf>,
     file: File,
     force: bool,
 }
@@ -45,7 +47,8 @@ pub struct Target {
 impl Target {
     /// Refuses, before anything is read for it, a file that is there.
     pub fn check(target: &TargetArgs) -> Result<(), OutputError> {
-        if target.force || target.output.symlink_metadata().is_err() {
+        let is_free = || target.output.symlink_metadata().is_err();
+        if target.force || target.is_standard() || is_free() {
             Ok(())
         } else {
             Err(OutputError::Exists(target.output.clone()))
@@ -61,7 +64,19 @@ impl Target {
         // What is recorded is sensitive: for its owner and group only.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&making);
         let file = file.map_err(|source| OutputError::Io { path: path.into(), source })?;
-        Ok(Self { path: path.into(), making, file, force })
+        Ok(Self { path: path.into(), making: Some(making), file, force })
+    }
+
+    /// Begins what goes to standard output.
+    pub fn standard() -> Result<Self, OutputError> {
+        let path = PathBuf::from("standard output");
+        if io::stdout().is_terminal() {
+            return Err(OutputError::Terminal);
+        }
+        match io::stdout().as_fd().try_clone_to_owned() {
+            Ok(file) => Ok(Self { path, making: None, file: file.into(), force: false }),
+            Err(source) => Err(OutputError::Io { path, source }),
+        }
     }
 
     /// Writes it, to the disk, and gives it its name; its size.
@@ -72,6 +87,16 @@ impl Target {
         let mut out = self.out()?;
         write(&mut out).map_err(|source| self.failed(source))?;
         self.keep(out)
+    }
+
+    /// Its name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where it is until it gets that.
+    pub fn now(&self) -> &Path {
+        self.making.as_deref().unwrap_or(&self.path)
     }
 
     /// What writes into it.
@@ -87,23 +112,30 @@ impl Target {
 
     /// Gives it its name, with all that `out` has, on the disk; its size.
     pub fn keep(self, mut out: BufWriter<File>) -> Result<u64, OutputError> {
-        let failed = |source| self.failed(source);
-        out.flush().map_err(failed)?;
+        out.flush().map_err(|source| self.failed(source))?;
         drop(out);
+        self.name()
+    }
+
+    /// The same of a file that is written already. Of standard output there is nothing to do, and
+    /// no size.
+    pub fn name(self) -> Result<u64, OutputError> {
+        let failed = |source| self.failed(source);
+        let Some(making) = &self.making else { return Ok(0) };
         self.file.sync_all().map_err(failed)?;
         let size = self.file.metadata().map_err(failed)?.len();
         if self.force {
-            fs::rename(&self.making, &self.path).map_err(failed)?;
+            fs::rename(making, &self.path).map_err(failed)?;
         } else {
             // Unlike a renaming, a link never replaces what has come there meanwhile.
-            match fs::hard_link(&self.making, &self.path) {
+            match fs::hard_link(making, &self.path) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                     return Err(OutputError::Exists(self.path.clone()));
                 }
                 // A file system without links.
                 Err(_) if self.path.symlink_metadata().is_err() => {
-                    fs::rename(&self.making, &self.path).map_err(failed)?;
+                    fs::rename(making, &self.path).map_err(failed)?;
                 }
                 Err(e) => return Err(failed(e)),
             }
@@ -115,6 +147,6 @@ impl Target {
 impl Drop for Target {
     fn drop(&mut self) {
         // It is gone where it was renamed; nothing else can be done about a failure.
-        let _ = fs::remove_file(&self.making);
+        self.making.as_ref().map(fs::remove_file);
     }
 }

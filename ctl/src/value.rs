@@ -32,6 +32,11 @@ pub fn memory(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "not a size; use for example 512MiB or 2GiB".to_owned())
 }
 
+/// An amount of data, bytes.
+pub fn size(text: &str) -> Result<u64, String> {
+    memory(text)
+}
+
 /// A session's id.
 pub fn session(text: &str) -> Result<u64, String> {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).map_err(|_| {

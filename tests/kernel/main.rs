@@ -21,6 +21,7 @@ mod fairness;
 mod fault_injection;
 mod files;
 mod filters;
+mod fleet;
 mod flood;
 mod follow;
 mod functions;

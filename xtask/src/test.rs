@@ -47,6 +47,9 @@ const TRACE_CMD: [&str; 1] = ["export::trace_dat_has_the_same_events"];
 const KERNELSHARK: &str = "export_kernelshark::kernelshark_has_the_same_events";
 const CTF: [&str; 1] = ["export::ctf_has_the_same_events"];
 
+/// Those that need an ssh server, which runs for a connection only.
+const SSHD: [&str; 1] = ["fleet::openssh_passes_all_through"];
+
 /// Those that need a browser: they are marked as ignored, as they need neither root nor a kernel.
 const BROWSER: &str = "page::a_browser_…";
 
@@ -130,6 +133,10 @@ fn lacking() -> Vec<(&'static str, String)> {
     {
         let why = "babeltrace and lttng-analyses are not installed (tests/judges/ctf/setup.sh)";
         lacking.extend(CTF.map(|test| (test, why.to_owned())));
+    }
+    if !std::path::Path::new("/usr/sbin/sshd").is_file() {
+        let why = "OpenSSH's server is not installed (tests/judges/sshd/setup.sh)";
+        lacking.extend(SSHD.map(|test| (test, why.to_owned())));
     }
     if let Err(e) = MemoryGroup::try_make(1 << 30) {
         lacking.extend(

@@ -4,6 +4,7 @@
 //! [`Command`] has a line for each, in the order of `flightctl --help`.
 
 pub mod budget;
+pub mod collect;
 pub mod diff;
 pub mod doctor;
 pub mod dump;
@@ -27,6 +28,8 @@ pub mod top;
 pub mod verify;
 pub mod why;
 
+use std::path::Path;
+
 use anyhow::Result;
 use clap::Subcommand;
 use jiff::Zoned;
@@ -38,6 +41,8 @@ use crate::options::window::WindowArgs;
 
 /// What the module of every command has use for.
 mod prelude {
+    pub(super) use std::path::Path;
+
     pub(super) use anyhow::Result;
     pub(super) use jiff::Zoned;
 
@@ -59,6 +64,11 @@ pub trait Arguments: clap::Args {
 
     /// The window of time among them.
     fn window(&self) -> Option<&WindowArgs> {
+        None
+    }
+
+    /// The file, or the directory, that it writes instead of standard output.
+    fn file(&self) -> Option<&Path> {
         None
     }
 }
@@ -103,6 +113,16 @@ macro_rules! commands {
                     )*
                 }
             }
+
+            /// The file that it writes ([`Arguments::file`]).
+            pub fn file(&self) -> Option<&Path> {
+                match self {
+                    $(
+                        $(#[$cfg])?
+                        Self::$name(args) => args.file(),
+                    )*
+                }
+            }
         }
     };
 }
@@ -114,6 +134,7 @@ commands! {
     #[cfg(feature = "export")]
     Page(page::PageArgs),
     Save(save::SaveArgs),
+    Collect(collect::CollectArgs),
     Recover(recover::RecoverArgs),
     Follow(follow::FollowArgs),
     Top(top::TopArgs),

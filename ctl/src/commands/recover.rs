@@ -87,6 +87,10 @@ impl Arguments for RecoverArgs {
         let Self { vmcore, session, target, strict } = self;
         Ok(RecoverPlan { dump: recorder.kernel_dump(vmcore, session, None), target, strict })
     }
+
+    fn file(&self) -> Option<&Path> {
+        self.target.file()
+    }
 }
 
 impl Plan for RecoverPlan {
@@ -101,13 +105,20 @@ impl Plan for RecoverPlan {
             return Ok(Exit::Nothing);
         }
         let mut held = Held::default();
-        let size =
-            Target::make(output, *force)?.fill(|out| write(out, &source, session, &mut held))?;
+        let target = if self.target.is_standard() {
+            Target::standard()?
+        } else {
+            Target::make(output, *force)?
+        };
+        let size = target.fill(|out| write(out, &source, session, &mut held))?;
         let Held { events, pages, missing, left_out, is_exact, .. } = held;
+        let (name, size) = if self.target.is_standard() {
+            ("to standard output".into(), String::new())
+        } else {
+            (output.to_string_lossy(), format!("{}, ", bytes(size)))
+        };
         note(&format!(
-            "recovered {} ({}, {} in {})",
-            output.display(),
-            bytes(size),
+            "recovered {name} ({size}{} in {})",
             counted(events, "event"),
             counted(pages, "page")
         ));

@@ -1,10 +1,12 @@
-//! When to end: a signal, or a time.
+//! When to end: a signal, a time, or that nobody reads the output any more.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -16,6 +18,7 @@ const NAP: Duration = Duration::from_millis(50);
 pub struct Stop {
     signal: Arc<AtomicBool>,
     deadline: Option<Instant>,
+    ends_with_output: bool,
 }
 
 impl Stop {
@@ -35,7 +38,15 @@ impl Stop {
         Self {
             signal: Arc::default(),
             deadline: time.and_then(|time| Instant::now().checked_add(time)),
+            ends_with_output: false,
         }
+    }
+
+    /// Also when nobody reads standard output any more, though nothing is written: else a command
+    /// of which nothing comes stays behind on another host when the connection is gone.
+    #[must_use]
+    pub fn or_without_reader(self) -> Self {
+        Self { ends_with_output: true, ..self }
     }
 
     /// Whether a signal came.
@@ -45,7 +56,9 @@ impl Stop {
 
     /// Whether to end.
     pub fn reached(&self) -> bool {
-        self.signalled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.signalled()
+            || self.ends_with_output && output_is_gone()
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Sleeps until `wake`, or the end.
@@ -59,6 +72,25 @@ impl Stop {
             std::thread::sleep(left.min(NAP));
         }
     }
+}
+
+/// Whether nobody reads standard output any more: a pipe, a connection or a terminal whose other
+/// end is closed.
+pub fn output_is_gone() -> bool {
+    wait_for_end(0)
+}
+
+/// The same, waiting for it so many ms.
+pub fn wait_for_end(ms: u8) -> bool {
+    is_gone(io::stdout(), ms)
+}
+
+fn is_gone(output: impl AsFd, ms: u8) -> bool {
+    // Without events that are asked for: the end is told nevertheless.
+    let mut fds = [PollFd::new(output.as_fd(), PollFlags::empty())];
+    let end = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
+    poll(&mut fds, PollTimeout::from(ms)).is_ok_and(|n| n > 0)
+        && fds[0].revents().is_some_and(|events| events.intersects(end))
 }
 
 #[cfg(test)]
@@ -80,5 +112,18 @@ mod tests {
         let wake = Instant::now() + Duration::from_millis(20);
         stop.sleep_until(wake);
         assert!(Instant::now() >= wake && !stop.reached());
+    }
+
+    #[test]
+    fn a_pipe_without_a_reader_is_gone() {
+        let (reader, writer) = io::pipe().unwrap();
+        assert!(!is_gone(&writer, 0));
+        drop(reader);
+        assert!(is_gone(&writer, 0));
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(!is_gone(&ours, 0));
+        drop(theirs);
+        assert!(is_gone(&ours, 0));
+        assert!(!is_gone(std::fs::File::open("/dev/null").unwrap(), 0));
     }
 }

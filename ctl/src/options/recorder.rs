@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::kernel_dump::KernelDump;
 use crate::source::{FilesPlan, Origin, STATE_DIR};
+use crate::ssh::SshArgs;
 use crate::value::memory;
 
 /// Where the recorder is.
@@ -35,6 +36,9 @@ pub struct RecorderArgs {
     /// windows faster [default: 256MiB, or FLIGHTREC_MEMORY].
     #[arg(long, global = true, display_order = 903, value_name = "SIZE", value_parser = memory)]
     pub memory: Option<u64>,
+    /// On which host.
+    #[command(flatten)]
+    pub ssh: SshArgs,
 }
 
 impl RecorderArgs {

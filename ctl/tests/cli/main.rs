@@ -2,6 +2,7 @@
 
 mod access;
 mod begun;
+mod collect;
 mod common;
 mod disk;
 mod dump;
@@ -24,6 +25,7 @@ mod quiet;
 mod report;
 mod search;
 mod snapshots;
+mod ssh;
 mod stretches;
 mod usage;
 mod versioned;

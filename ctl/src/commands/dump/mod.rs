@@ -97,6 +97,10 @@ impl Arguments for DumpArgs {
     fn window(&self) -> Option<&WindowArgs> {
         Some(&self.past.window)
     }
+
+    fn file(&self) -> Option<&Path> {
+        self.shown.output.as_deref()
+    }
 }
 
 impl Plan for DumpPlan {

@@ -47,6 +47,10 @@ impl Arguments for ExportArgs {
     fn window(&self) -> Option<&WindowArgs> {
         Some(&self.past.window)
     }
+
+    fn file(&self) -> Option<&Path> {
+        Some(&*self.output).filter(|output| *output != Path::new("-"))
+    }
 }
 
 impl Plan for ExportPlan {

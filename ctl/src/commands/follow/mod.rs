@@ -67,11 +67,15 @@ impl Arguments for FollowArgs {
         let shown = shown.plan(color.color)?;
         Ok(FollowPlan { origin: recorder.origin(), time, interval, shown, strict })
     }
+
+    fn file(&self) -> Option<&Path> {
+        self.shown.output.as_deref()
+    }
 }
 
 impl Plan for FollowPlan {
     fn run(&self) -> Result<Exit> {
-        let stop = Stop::on_signals(self.time)?;
+        let stop = Stop::on_signals(self.time)?.or_without_reader();
         show::run(self, &stop, &crate::zone::system())
     }
 }

@@ -44,6 +44,10 @@ impl Arguments for PageArgs {
     fn window(&self) -> Option<&WindowArgs> {
         Some(&self.ask.past.window)
     }
+
+    fn file(&self) -> Option<&Path> {
+        Some(&*self.output).filter(|output| *output != Path::new("-"))
+    }
 }
 
 impl Plan for PagePlan {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufWriter};
-use std::path::Path;
+use std::io::{self, BufWriter, IntoInnerError, Write};
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{
@@ -20,6 +19,7 @@ use flightrec_store::block::PAGES_MAX;
 use flightrec_store::snapshot::About;
 use flightrec_store::{Checkpoint, FileWriter, RingMark};
 
+use crate::frames::{FRAME_MAX, Frames};
 use crate::output::OutputError;
 use crate::progress::Progress;
 use crate::source::history::Chapter;
@@ -52,10 +52,43 @@ fn about(windows: &Windows, wall: i64) -> About {
     }
 }
 
+/// What a file is written by.
+enum Out {
+    /// As it is.
+    Plain(BufWriter<File>),
+    /// In frames, for `flightctl collect`.
+    Framed(BufWriter<Frames<File>>),
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Framed(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(out) => out.flush(),
+            Self::Framed(out) => out.flush(),
+        }
+    }
+}
+
+impl Out {
+    fn end(self) -> io::Result<()> {
+        match self {
+            Self::Plain(mut out) => out.flush(),
+            Self::Framed(out) => out.into_inner().map_err(IntoInnerError::into_error)?.end(),
+        }
+    }
+}
+
 /// A file in the making: of a chapter, or of all stretches of one.
 pub(super) struct Saving {
     target: Target,
-    file: FileWriter<BufWriter<File>>,
+    file: FileWriter<Out>,
     meta: Meta,
     /// The windows that it is saved of.
     windows: Vec<Window>,
@@ -75,9 +108,13 @@ struct End {
 }
 
 impl Saving {
-    /// Begins a file at `path`. It is one of several chapters' if `chapter` is a stretch.
-    pub(super) fn begin(path: &Path, force: bool, chapter: &Chapter) -> Result<Self, OutputError> {
-        let target = Target::make(path, force)?;
+    /// Begins a file at `target`, in frames if it is `framed`. It is one of several chapters' if
+    /// `chapter` is a stretch.
+    pub(super) fn begin(
+        target: Target,
+        framed: bool,
+        chapter: &Chapter,
+    ) -> Result<Self, OutputError> {
         let recording = &chapter.recording;
         // All that comes into the file was recorded before.
         let now = match chapter.joins {
@@ -86,6 +123,12 @@ impl Saving {
         };
         let begin = || {
             let out = target.out()?;
+            let out = if framed {
+                let file = out.into_inner().map_err(|e| target.failed(e.into_error()))?;
+                Out::Framed(BufWriter::with_capacity(FRAME_MAX, Frames::new(file)))
+            } else {
+                Out::Plain(out)
+            };
             let clock = Clock { now, ..chapter.clock };
             let begun = target::begin(out, &recording.meta, clock).and_then(|mut file| {
                 file.slots(now, &slot_pages(&recording.slots, recording.meta.session))?;
@@ -186,7 +229,8 @@ impl Saving {
         self.close(last).map_err(|source| self.target.failed(source))?;
         let Self { target, file, events, .. } = self;
         let out = file.finish().map_err(|source| target.failed(source))?;
-        Ok((target.keep(out)?, events))
+        out.end().map_err(|source| target.failed(source))?;
+        Ok((target.name()?, events))
     }
 
     fn close(&mut self, last: &Chapter) -> io::Result<()> {

@@ -37,6 +37,9 @@ pub struct SaveArgs {
     /// Exit with status 3 if anything in the window is missing; the rest is saved nevertheless.
     #[arg(long)]
     strict: bool,
+    /// Write files one behind the other, in frames, to standard output: for `flightctl collect`.
+    #[arg(long, hide = true)]
+    frames: bool,
 }
 
 /// A window to save.
@@ -46,6 +49,8 @@ pub struct SavePlan {
     target: TargetArgs,
     /// Whether an incomplete window is a failure.
     strict: bool,
+    /// Whether files go to standard output in frames.
+    frames: bool,
 }
 
 impl Arguments for SaveArgs {
@@ -58,18 +63,26 @@ impl Arguments for SaveArgs {
                 "save what happened at that time today",
             ),
             ("flightctl dump incident.flight", "read it, on any machine"),
+            ("flightctl --ssh web1 save --last 30s -o - > web1.flight", "of another machine"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
     };
     type Plan = SavePlan;
 
     fn plan(self, recorder: RecorderArgs, now: &Zoned) -> Result<SavePlan> {
-        let Self { past, target, strict } = self;
-        Ok(SavePlan { past: past.plan(&recorder, now)?, target, strict })
+        let Self { past, target, strict, frames } = self;
+        if frames && !target.is_standard() {
+            bail!("--frames is for standard output: -o -");
+        }
+        Ok(SavePlan { past: past.plan(&recorder, now)?, target, strict, frames })
     }
 
     fn window(&self) -> Option<&WindowArgs> {
         Some(&self.past.window)
+    }
+
+    fn file(&self) -> Option<&Path> {
+        self.target.file()
     }
 }
 
@@ -163,7 +176,7 @@ impl Visitor<anyhow::Error> for Saved<'_> {
             None if is_empty && !is_stretch => return Ok(Go::On),
             None => {
                 let path = self.path()?;
-                (Saving::begin(&path, self.plan.target.force, &chapter)?, path)
+                (Saving::begin(self.target(&path)?, self.plan.frames, &chapter)?, path)
             }
         };
         saving.add(&chapter, &windows)?;
@@ -177,11 +190,12 @@ impl Visitor<anyhow::Error> for Saved<'_> {
         let (size, events) = saving.finish(&chapter)?;
         self.files += 1;
         let held = counted(events, "event");
-        note(&format!(
-            "saved {} ({}, {held}, including those that names and durations need)",
-            path.display(),
-            bytes(size)
-        ));
+        let saved = if self.plan.target.is_standard() {
+            format!("saved to standard output ({held}")
+        } else {
+            format!("saved {} ({}, {held}", path.display(), bytes(size))
+        };
+        note(&format!("{saved}, including those that names and durations need)"));
         Ok(Go::On)
     }
 }
@@ -211,6 +225,21 @@ impl Saved<'_> {
         for line in &lines {
             note(line);
         }
+    }
+
+    /// What the next file is written to.
+    fn target(&self, path: &Path) -> Result<Target> {
+        let TargetArgs { force, .. } = self.plan.target;
+        if !self.plan.target.is_standard() {
+            return Ok(Target::make(path, force)?);
+        }
+        if self.files != 0 && !self.plan.frames {
+            bail!(
+                "the window reaches over several recordings, and standard output takes one file: \
+                 it has the first; name a file with -o to save each, or select less time"
+            );
+        }
+        Ok(Target::standard()?)
     }
 
     /// `incident.flight`, then `incident-2.flight`.

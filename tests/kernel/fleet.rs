@@ -1,0 +1,208 @@
+//! Other machines over ssh: `flightctl --ssh` and `collect`, of real recorders; by a script in the
+//! place of ssh, and by OpenSSH itself.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use flightrec_tests::{Recorder, wait_until};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::start;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How many calls the program makes that is looked for.
+const CALLS: usize = 500;
+
+fn program(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    fs::write(&path, text).expect("a program");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its mode");
+    path
+}
+
+/// What flightctl is called on the other host: of this recorder.
+fn remote(recorder: &Recorder) -> String {
+    let command = recorder.flightctl_command();
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    words.map(|word| word.to_str().expect("text")).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs flightctl here, over that ssh.
+fn over(ssh: &Path, recorder: &Recorder, args: &[&str]) -> Output {
+    let program = recorder.flightctl_command().get_program().to_owned();
+    let mut command = Command::new(program);
+    command.env("FLIGHTCTL_SSH", ssh).env("FLIGHTCTL_REMOTE", remote(recorder));
+    command.args(args).stdin(Stdio::null()).output().expect("flightctl")
+}
+
+/// A process with a name of its own that makes known calls.
+fn work(name: &str) {
+    let script = format!(
+        "import os\nopen('/proc/self/comm','w').write('{name}')\n\
+         for n in range({CALLS}): os.access('/nonexistent/' + str(n), 0)\n"
+    );
+    let status = Command::new("python3").args(["-c", &script]).status().expect("python3");
+    assert!(status.success());
+}
+
+/// Lines of its calls in a dump.
+fn found(output: &Output) -> usize {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter(|line| line.contains("/nonexistent/")).count()
+}
+
+/// The lines of a dump without those on its coverage, which grows as time goes on.
+fn events(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+}
+
+/// Collects the last seconds of hosts over that ssh.
+fn collect(ssh: &Path, recorder: &Recorder, dir: &Path, hosts: &str) -> (Output, Value) {
+    let list = dir.join("hosts");
+    fs::write(&list, hosts).expect("a list");
+    let (list, out) = (list.to_str().expect("text"), dir.join("out"));
+    let out = out.to_str().expect("text");
+    let args = ["collect", "--hosts", list, "--last", "2s", "-o", out, "--json", "--force"];
+    let output = over(ssh, recorder, &args);
+    let table = serde_json::from_slice(&output.stdout);
+    let table = table.unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    (output, table)
+}
+
+/// The recorder has recorded for longer than what is collected.
+fn lasted(recorder: &Recorder) {
+    let is_so = || {
+        let status = recorder.flightctl(&["status", "--json"]).stdout;
+        let status: Value = serde_json::from_slice(&status).expect("JSON");
+        status["lanes"]["sched"]["held_seconds"].as_f64() > Some(3.0)
+    };
+    assert!(wait_until(PATIENCE, is_so), "it does not record");
+}
+
+/// Each host's window is complete, of the same two seconds, and has what was done in them.
+fn check(recorder: &Recorder, table: &Value, name: &str) {
+    for host in table["hosts"].as_array().expect("hosts") {
+        assert_eq!(host["complete"], true, "{table}\n{}", recorder.log());
+        assert_eq!((&host["missing_events"], &host["error"]), (&0.into(), &Value::Null));
+        let time = |key: &str| {
+            let text = host[key].as_str().expect("a time");
+            text.parse::<jiff::Timestamp>().expect("a time").as_nanosecond()
+        };
+        let length = time("until") - time("from");
+        assert!((1_990_000_000..=2_010_000_000).contains(&length), "{length} ns: {host}");
+        let file = host["files"][0].as_str().expect("a file");
+        let dump = recorder.flightctl(&["dump", file, "--comm", name, "--strict"]);
+        assert!(dump.status.success(), "{dump:?}");
+        assert_eq!(found(&dump), CALLS, "{dump:?}");
+    }
+}
+
+#[test]
+fn windows_of_two_hosts() {
+    let recorder = start("");
+    lasted(&recorder);
+    let dir = TempDir::new().expect("directory");
+    let text = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nexec /bin/sh -c \"$3\"\n";
+    let ssh = program(dir.path(), "ssh", text);
+    work("fleet-a");
+    let (output, table) = collect(&ssh, &recorder, dir.path(), "web1\nweb2\n");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(table["asked"], 2);
+    check(&recorder, &table, "fleet-a");
+    let first = table["hosts"][0]["from"].as_str().expect("a time");
+    let second = table["hosts"][1]["from"].as_str().expect("a time");
+    let parsed = |text: &str| text.parse::<jiff::Timestamp>().expect("a time").as_nanosecond();
+    let apart = (parsed(first) - parsed(second)).abs();
+    assert!(apart < 1_000_000_000, "{apart} ns between {first} and {second}");
+}
+
+/// OpenSSH with keys of its own; sshd runs for one connection, on pipes.
+struct OpenSsh {
+    dir: TempDir,
+    ssh: PathBuf,
+    /// It had to be made for sshd.
+    made: bool,
+}
+
+const SSHD: &str = "/usr/sbin/sshd";
+const SSHD_DIR: &str = "/run/sshd";
+
+impl OpenSsh {
+    fn new() -> Self {
+        let dir = TempDir::new().expect("directory");
+        let at = dir.path().to_str().expect("text");
+        for key in ["host", "user"] {
+            let file = format!("{at}/{key}");
+            let made = Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f", &file])
+                .stdin(Stdio::null())
+                .status();
+            assert!(made.expect("ssh-keygen").success());
+        }
+        let config = format!(
+            "HostKey {at}/host\nAuthorizedKeysFile {at}/user.pub\nStrictModes no\nUsePAM no\n\
+             PermitRootLogin prohibit-password\nPidFile none\n"
+        );
+        fs::write(dir.path().join("sshd_config"), config).expect("a configuration");
+        let host = fs::read_to_string(dir.path().join("host.pub")).expect("a key");
+        let known = format!("* {host}");
+        fs::write(dir.path().join("known_hosts"), known).expect("known hosts");
+        let text = format!(
+            "#!/bin/sh\nexec ssh -F none -o ProxyCommand='{SSHD} -i -f {at}/sshd_config' \
+             -o UserKnownHostsFile={at}/known_hosts -o StrictHostKeyChecking=yes \
+             -o IdentitiesOnly=yes -i {at}/user \"$@\"\n"
+        );
+        let ssh = program(dir.path(), "ssh", &text);
+        let made = !Path::new(SSHD_DIR).exists();
+        if made {
+            DirBuilder::new().mode(0o755).create(SSHD_DIR).expect(SSHD_DIR);
+        }
+        Self { dir, ssh, made }
+    }
+}
+
+impl Drop for OpenSsh {
+    fn drop(&mut self) {
+        if self.made {
+            // Another server may use it meanwhile.
+            let _ = fs::remove_dir(SSHD_DIR);
+        }
+    }
+}
+
+#[test]
+fn openssh_passes_all_through() {
+    let recorder = start("");
+    lasted(&recorder);
+    let open = OpenSsh::new();
+    work("fleet-b");
+    let here = recorder.flightctl(&["dump", "--last", "10s", "--comm", "fleet-b", "--strict"]);
+    assert_eq!(found(&here), CALLS, "{here:?}");
+    let args = ["--ssh", "root@web1", "dump", "--last", "10s", "--comm", "fleet-b", "--strict"];
+    let there = over(&open.ssh, &recorder, &args);
+    assert!(there.status.success(), "{there:?}");
+    assert_eq!(events(&there), events(&here));
+    let nothing = ["--ssh", "root@web1", "dump", "--last", "1s", "--comm", "it's $(id) \\\""];
+    let nothing = over(&open.ssh, &recorder, &nothing);
+    assert_eq!(nothing.status.code(), Some(1), "{nothing:?}");
+    assert_eq!(events(&nothing), [""; 0]);
+    work("fleet-c");
+    let (output, table) = collect(&open.ssh, &recorder, open.dir.path(), "root@web1\nroot@web2\n");
+    assert!(output.status.success(), "{output:?}");
+    check(&recorder, &table, "fleet-c");
+    // A key that is not known there.
+    fs::remove_file(open.dir.path().join("user.pub")).expect("the key");
+    let refused = over(&open.ssh, &recorder, &["--ssh", "root@web1", "status"]);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{text}");
+    assert!(text.contains("there is no answer from root@web1"), "{text}");
+    let (output, table) = collect(&open.ssh, &recorder, open.dir.path(), "root@web1\n");
+    assert_eq!(output.status.code(), Some(1));
+    let why = table["hosts"][0]["error"].as_str().expect("a reason");
+    assert!(why.contains("Permission denied"), "{why}");
+}
