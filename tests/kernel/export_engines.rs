@@ -1,10 +1,12 @@
-//! The questions of docs/sql.md, in engines that read Parquet: each gives DuckDB's answers.
+//! The questions of docs/sql.md, and some on the sums of minutes, in engines that read Parquet:
+//! each gives DuckDB's answers.
 
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::export::{Saved, tables};
+use crate::sums::Summed;
 
 /// How much quotients and percentiles may differ: DataFusion's percentiles have six digits.
 const ROUNDED: f64 = 1e-6;
@@ -46,40 +48,74 @@ fn is_same(ours: &Value, theirs: &Value) -> bool {
     }
 }
 
-fn check(dir: &Path, engines: &[&str]) {
+/// What the table of sums is asked.
+const SUMS: [&str; 5] = [
+    "select what, count(*) as n, cast(sum(count) as bigint) as events, \
+     cast(sum(sum) as bigint) as total, max(max) as greatest, \
+     cast(sum(missing) as bigint) as lost from sums group by what order by what",
+    "select unit, call, cast(sum(count) as bigint) as n, cast(sum(errors) as bigint) as failed \
+     from sums where what = 'call' group by unit, call order by n desc, unit, call limit 20",
+    "select unit, reason, op, cast(sum(sum) as bigint) as ns from sums where what = 'wait' \
+     group by unit, reason, op order by ns desc, unit, reason, op nulls last limit 20",
+    "select count(*) as n, count(unit) as units, count(histogram) as histograms, \
+     sum(case when complete then 1 else 0 end) as complete, min(ts_ns) as since, \
+     max(until_ns) as until from sums",
+    "select what, histogram from sums where histogram is not null \
+     order by what, histogram limit 20",
+];
+
+/// Asks an engine the questions of docs/sql.md, and what the sums of minutes come to.
+fn check(engine: &str) {
     let page = include_str!("../../docs/sql.md");
     let questions = questions(page);
+    let saved = Saved::with_gaps();
+    compare(&saved.export("parquet", &[]), engine, &questions, |question| {
+        in_words_of(engine, page, question)
+    });
+    let summed = Summed::new();
+    let (dir, _) = summed.export(&[]);
+    let rows = compare(&dir, engine, &SUMS.map(str::to_owned), str::to_owned);
+    assert!(rows.iter().all(|rows| !rows.is_empty()), "{rows:?}");
+    assert!(rows[3][0]["units"].as_u64() > Some(0), "{rows:?}");
+}
+
+/// Asks DuckDB and another engine; returns DuckDB's answers.
+fn compare(
+    dir: &Path,
+    engine: &str,
+    questions: &[String],
+    in_its_words: impl Fn(&str) -> String,
+) -> Vec<Vec<Value>> {
     let asked: Vec<&str> = questions.iter().map(String::as_str).collect();
     let ours = tables("duckdb", dir, &asked);
-    for engine in engines {
-        let asked: Vec<_> = questions.iter().map(|one| in_words_of(engine, page, one)).collect();
-        let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
-        let theirs = tables(engine, dir, &asked);
-        for ((question, ours), theirs) in asked.iter().zip(&ours).zip(&theirs) {
-            assert_eq!(ours.len(), theirs.len(), "{engine}: {question}: {ours:?}, {theirs:?}");
-            for (ours, theirs) in ours.iter().zip(theirs) {
-                assert!(is_same(ours, theirs), "{engine}: {question}: {ours}, {theirs}");
-            }
+    let asked: Vec<_> = questions.iter().map(|one| in_its_words(one)).collect();
+    let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+    let theirs = tables(engine, dir, &asked);
+    for ((question, ours), theirs) in asked.iter().zip(&ours).zip(&theirs) {
+        assert_eq!(ours.len(), theirs.len(), "{engine}: {question}: {ours:?}, {theirs:?}");
+        for (ours, theirs) in ours.iter().zip(theirs) {
+            assert!(is_same(ours, theirs), "{engine}: {question}: {ours}, {theirs}");
         }
     }
+    ours
 }
 
 #[test]
 fn polars_gives_the_same_answers() {
-    check(&Saved::with_gaps().export("parquet", &[]), &["polars"]);
+    check("polars");
 }
 
 #[test]
 fn clickhouse_gives_the_same_answers() {
-    check(&Saved::with_gaps().export("parquet", &[]), &["clickhouse"]);
+    check("clickhouse");
 }
 
 #[test]
 fn datafusion_gives_the_same_answers() {
-    check(&Saved::with_gaps().export("parquet", &[]), &["datafusion"]);
+    check("datafusion");
 }
 
 #[test]
 fn spark_gives_the_same_answers() {
-    check(&Saved::with_gaps().export("parquet", &[]), &["spark"]);
+    check("spark");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use flightrec_sums::keeper::Limits;
 use flightrec_sums::worker::{Turn, Worker};
 use flightrec_tests::{Recorder, wait_until};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::export::tables;
 use crate::store::{BUSY, Load};
@@ -95,7 +96,7 @@ fn sums_are_those_of_the_events() {
         [("calls", "unit,syscall"), ("block", "device,op,unit"), ("bytes", "unit,syscall,op")]
     {
         let events = report(&recorder, &dir, &[name, "--by", by]);
-        let sums = report(&recorder, bare.path(), &[name, "--by", by]);
+        let sums = report(recorder, bare.path(), &[name, "--by", by]);
         assert_eq!((&events["source"], &events["sums"]), (&"events".into(), &Value::Null));
         assert_eq!(sums["source"], "sums", "{sums:#}");
         assert_eq!(sums["sums"]["lost_events"], 0, "the load is small");
@@ -192,39 +193,57 @@ fn where_events_are_gone_sums_answer_and_say_so() {
     assert!(String::from_utf8_lossy(&text.stdout).contains("UNIT"), "{text:?}");
 }
 
+/// A recording that has ended, with the sums of its minutes.
+pub(crate) struct Summed {
+    pub(crate) recorder: Recorder,
+    /// A state directory that has nothing but the sums.
+    bare: TempDir,
+}
+
+impl Summed {
+    pub(crate) fn new() -> Self {
+        let mut recorder = start(&format!("{BUSY}[history]\nenabled = false\n"));
+        let load = Load::mixed();
+        thread::sleep(Duration::from_secs(3));
+        drop(load);
+        recorder.terminate().expect("its end");
+        let dir = recorder.sandbox().state_dir();
+        let limits = Limits { max_size: 50_000_000, keep: None };
+        let mut worker = Worker::open(&dir, limits, None).expect("a directory");
+        while worker.turn(None).expect("a turn") == Turn::More {}
+        worker.flush().expect("written");
+        let bare = tempfile::tempdir().expect("a directory");
+        fs::create_dir(bare.path().join("sums")).expect("a directory");
+        for sums in fs::read_dir(dir.join("sums")).expect("sums") {
+            let path = sums.expect("a file").path();
+            let to = bare.path().join("sums").join(path.file_name().expect("a name"));
+            fs::copy(&path, to).expect("a copy");
+        }
+        Self { recorder, bare }
+    }
+
+    /// Exports its tables; returns where they are, and what was said.
+    pub(crate) fn export(&self, more: &[&str]) -> (PathBuf, String) {
+        let out = self.bare.path().join("tables");
+        let mut command = self.recorder.flightctl_command();
+        command.args(["export", "--all", "--force", "--format", "parquet", "-o"]).arg(&out);
+        let dir = self.recorder.sandbox().state_dir();
+        let output = command.arg("--store").arg(&dir).args(more).output().expect("flightctl");
+        assert!(output.status.success(), "{output:?}");
+        (out, String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
 /// The table of sums has what reports have that are made of sums.
 #[test]
 fn parquet_has_the_sums_of_minutes() {
-    let mut recorder = start(&format!("{BUSY}[history]\nenabled = false\n"));
-    let load = Load::mixed();
-    thread::sleep(Duration::from_secs(3));
-    drop(load);
-    recorder.terminate().expect("its end");
-    let dir = recorder.sandbox().state_dir();
-    let mut worker =
-        Worker::open(&dir, Limits { max_size: 50_000_000, keep: None }, None).expect("a directory");
-    while worker.turn(None).expect("a turn") == Turn::More {}
-    worker.flush().expect("written");
-    let bare = tempfile::tempdir().expect("a directory");
-    fs::create_dir(bare.path().join("sums")).expect("a directory");
-    for sums in fs::read_dir(dir.join("sums")).expect("sums") {
-        let path = sums.expect("a file").path();
-        let to = bare.path().join("sums").join(path.file_name().expect("a name"));
-        fs::copy(&path, to).expect("a copy");
-    }
-    let out = bare.path().join("tables");
-    let export = |more: &[&str]| {
-        let mut command = recorder.flightctl_command();
-        command.args(["export", "--all", "--force", "--format", "parquet", "-o"]).arg(&out);
-        let output = command.arg("--store").arg(&dir).args(more).output().expect("flightctl");
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
-    let said = export(&["--comm", "ls"]);
+    let summed = Summed::new();
+    let Summed { recorder, bare } = &summed;
+    let (out, said) = summed.export(&["--comm", "ls"]);
     assert_eq!(said.matches("the table sums is empty").count(), 1, "{said}");
     let all = "select count(*) as n from sums";
     assert_eq!(tables("duckdb", &out, &[all])[0][0]["n"], 0);
-    let said = export(&[]);
+    let (_, said) = summed.export(&[]);
     assert!(!said.contains("the table sums"), "{said}");
     let cases = [
         ("calls", "call", "call", "syscall", "count", "count"),
@@ -236,7 +255,7 @@ fn parquet_has_the_sums_of_minutes() {
         ("waits", "wait", "reason", "reason", "sum", "total_duration_ns"),
     ];
     for (name, what, column, key, sum, figure) in cases {
-        let made = report(&recorder, bare.path(), &[name, "--by", key]);
+        let made = report(recorder, bare.path(), &[name, "--by", key]);
         assert_eq!(made["source"], "sums", "{name}");
         let query = format!(
             "select coalesce({column}, '') as k, cast(sum({sum}) as bigint) as n from sums \
