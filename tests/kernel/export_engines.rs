@@ -50,12 +50,12 @@ fn is_same(ours: &Value, theirs: &Value) -> bool {
 
 /// What the table of sums is asked.
 const SUMS: [&str; 5] = [
-    "select what, count(*) as n, cast(sum(count) as bigint) as events, \
-     cast(sum(sum) as bigint) as total, max(max) as greatest, \
-     cast(sum(missing) as bigint) as lost from sums group by what order by what",
-    "select unit, call, cast(sum(count) as bigint) as n, cast(sum(errors) as bigint) as failed \
+    "select what, count(*) as n, sum(count) as events, \
+     sum(sum) as total, max(max) as greatest, \
+     sum(missing) as lost from sums group by what order by what",
+    "select unit, call, sum(count) as n, sum(errors) as failed \
      from sums where what = 'call' group by unit, call order by n desc, unit, call limit 20",
-    "select unit, reason, op, cast(sum(sum) as bigint) as ns from sums where what = 'wait' \
+    "select unit, reason, op, sum(sum) as ns from sums where what = 'wait' \
      group by unit, reason, op order by ns desc, unit, reason, op nulls last limit 20",
     "select count(*) as n, count(unit) as units, count(histogram) as histograms, \
      sum(case when complete then 1 else 0 end) as complete, min(ts_ns) as since, \
