@@ -76,7 +76,7 @@ fn check(engine: &str) {
     let (dir, _) = summed.export(&[]);
     let rows = compare(&dir, engine, &SUMS.map(str::to_owned), str::to_owned);
     assert!(rows.iter().all(|rows| !rows.is_empty()), "{rows:?}");
-    assert!(rows[3][0]["units"].as_u64() > Some(0), "{rows:?}");
+    assert!(rows[3][0]["histograms"].as_u64() > Some(0), "{rows:?}");
 }
 
 /// Asks DuckDB and another engine; returns DuckDB's answers.
