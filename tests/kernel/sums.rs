@@ -96,7 +96,7 @@ fn sums_are_those_of_the_events() {
         [("calls", "unit,syscall"), ("block", "device,op,unit"), ("bytes", "unit,syscall,op")]
     {
         let events = report(&recorder, &dir, &[name, "--by", by]);
-        let sums = report(recorder, bare.path(), &[name, "--by", by]);
+        let sums = report(&recorder, bare.path(), &[name, "--by", by]);
         assert_eq!((&events["source"], &events["sums"]), (&"events".into(), &Value::Null));
         assert_eq!(sums["source"], "sums", "{sums:#}");
         assert_eq!(sums["sums"]["lost_events"], 0, "the load is small");

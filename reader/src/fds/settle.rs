@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::descriptors::{Object, Snapshot, Table};
-use flightrec_format::ring::{Reason, Scope};
+use flightrec_format::ring::{LaneStream, Reason, Scope};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::object::{Shown, shown};
@@ -234,7 +234,7 @@ fn may_use_rings(recording: &Recording) -> bool {
     }
     let makes = Roles::by_name(&recording.meta, |name| (name == "io_uring_setup").then_some(()));
     let calls = recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
-    calls.flat_map(|stream| stream.pages()).any(|page| {
+    calls.flat_map(LaneStream::pages).any(|page| {
         let mut made = page.calls(|abi, nr, _| makes.has(abi, nr));
         made.next().is_some()
     })
