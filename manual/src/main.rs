@@ -103,7 +103,8 @@ mod tests {
             ] {
                 assert!(page.contains(&format!(".SH {section}\n")), "no {section} in\n{page}");
             }
-            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+            let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+            for option in shown.filter_map(clap::Arg::get_long) {
                 assert!(page.contains(&roff(&format!("--{option}"))), "no --{option} in\n{page}");
             }
         }
