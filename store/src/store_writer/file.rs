@@ -101,12 +101,8 @@ impl StoreWriter {
         self.health.succeeded(
             self.current.as_ref().map_or(0, |current| now.mono.saturating_sub(current.begun)),
         );
-        // A session's first file begins before anything is known. Readers part it from the first
-        // checkpoint on that tells something.
-        let is_known = self.progress.time() != 0;
         let due = |current: &Current| {
             current.file.written().saturating_sub(current.checkpoint) >= CHECKPOINT_BYTES
-                || is_known && !current.known
         };
         if self.current.as_ref().is_some_and(due) {
             self.checkpoint()?;
@@ -204,7 +200,6 @@ impl StoreWriter {
             in_file: InFile::default(),
             before: self.progress.clone(),
             checkpoint: 0,
-            known: false,
             meta: now.mono,
             asked: now.mono,
             descriptors: 0,
@@ -248,7 +243,6 @@ impl StoreWriter {
         self.push(|coder| coder.checkpoint(&checkpoint))?;
         if let Some(current) = &mut self.current {
             current.checkpoint = current.file.written();
-            current.known |= checkpoint.time != 0;
         }
         Ok(())
     }

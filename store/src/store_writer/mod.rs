@@ -87,8 +87,6 @@ struct Current {
     before: Progress,
     /// Bytes written when the last checkpoint was.
     checkpoint: u64,
-    /// A checkpoint of it tells up to when all is in the files.
-    known: bool,
     /// When the last metadata were written.
     meta: u64,
     /// When it was last asked what the descriptors stand for, and of when the last answer written
