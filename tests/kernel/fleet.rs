@@ -84,11 +84,15 @@ fn lasted(recorder: &Recorder) {
     assert!(wait_until(PATIENCE, is_so), "it does not record");
 }
 
-/// Each host's window is complete, of the same two seconds, and has what was done in them.
-fn check(recorder: &Recorder, table: &Value, name: &str) {
+/// Each host's window is of the same two seconds, and has what was done in them. An event of
+/// something else on this machine may be missing; then that is told.
+fn check(recorder: &Recorder, (output, table): &(Output, Value), name: &str) {
+    let mut complete = true;
     for host in table["hosts"].as_array().expect("hosts") {
-        assert_eq!(host["complete"], true, "{table}\n{}", recorder.log());
-        assert_eq!((&host["missing_events"], &host["error"]), (&0.into(), &Value::Null));
+        assert_eq!(host["error"], Value::Null, "{table}\n{}", recorder.log());
+        let is_complete = host["complete"].as_bool().expect("a truth");
+        assert_eq!(is_complete, host["missing_events"] == 0, "{table}\n{}", recorder.log());
+        complete &= is_complete;
         let time = |key: &str| {
             let text = host[key].as_str().expect("a time");
             text.parse::<jiff::Timestamp>().expect("a time").as_nanosecond()
@@ -96,10 +100,11 @@ fn check(recorder: &Recorder, table: &Value, name: &str) {
         let length = time("until") - time("from");
         assert!((1_990_000_000..=2_010_000_000).contains(&length), "{length} ns: {host}");
         let file = host["files"][0].as_str().expect("a file");
-        let dump = recorder.flightctl(&["dump", file, "--comm", name, "--strict"]);
+        let dump = recorder.flightctl(&["dump", file, "--comm", name]);
         assert!(dump.status.success(), "{dump:?}");
         assert_eq!(found(&dump), CALLS, "{dump:?}");
     }
+    assert_eq!(output.status.code(), Some(if complete { 0 } else { 3 }), "{output:?}");
 }
 
 #[test]
@@ -110,10 +115,10 @@ fn windows_of_two_hosts() {
     let text = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nexec /bin/sh -c \"$3\"\n";
     let ssh = program(dir.path(), "ssh", text);
     work("fleet-a");
-    let (output, table) = collect(&ssh, &recorder, dir.path(), "web1\nweb2\n");
-    assert!(output.status.success(), "{output:?}");
+    let answer = collect(&ssh, &recorder, dir.path(), "web1\nweb2\n");
+    check(&recorder, &answer, "fleet-a");
+    let (_, table) = answer;
     assert_eq!(table["asked"], 2);
-    check(&recorder, &table, "fleet-a");
     let first = table["hosts"][0]["from"].as_str().expect("a time");
     let second = table["hosts"][1]["from"].as_str().expect("a time");
     let parsed = |text: &str| text.parse::<jiff::Timestamp>().expect("a time").as_nanosecond();
@@ -181,9 +186,9 @@ fn openssh_passes_all_through() {
     lasted(&recorder);
     let open = OpenSsh::new();
     work("fleet-b");
-    let here = recorder.flightctl(&["dump", "--last", "10s", "--comm", "fleet-b", "--strict"]);
+    let here = recorder.flightctl(&["dump", "--last", "10s", "--comm", "fleet-b"]);
     assert_eq!(found(&here), CALLS, "{here:?}");
-    let args = ["--ssh", "root@web1", "dump", "--last", "10s", "--comm", "fleet-b", "--strict"];
+    let args = ["--ssh", "root@web1", "dump", "--last", "10s", "--comm", "fleet-b"];
     let there = over(&open.ssh, &recorder, &args);
     assert!(there.status.success(), "{there:?}");
     assert_eq!(events(&there), events(&here));
@@ -192,9 +197,8 @@ fn openssh_passes_all_through() {
     assert_eq!(nothing.status.code(), Some(1), "{nothing:?}");
     assert_eq!(events(&nothing), [""; 0]);
     work("fleet-c");
-    let (output, table) = collect(&open.ssh, &recorder, open.dir.path(), "root@web1\nroot@web2\n");
-    assert!(output.status.success(), "{output:?}");
-    check(&recorder, &table, "fleet-c");
+    let answer = collect(&open.ssh, &recorder, open.dir.path(), "root@web1\nroot@web2\n");
+    check(&recorder, &answer, "fleet-c");
     // A key that is not known there.
     fs::remove_file(open.dir.path().join("user.pub")).expect("the key");
     let refused = over(&open.ssh, &recorder, &["--ssh", "root@web1", "status"]);
