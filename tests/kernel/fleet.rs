@@ -91,7 +91,7 @@ fn check(recorder: &Recorder, (output, table): &(Output, Value), name: &str) {
     for host in table["hosts"].as_array().expect("hosts") {
         assert_eq!(host["error"], Value::Null, "{table}\n{}", recorder.log());
         let is_complete = host["complete"].as_bool().expect("a truth");
-        assert_eq!(is_complete, host["missing_events"] == 0, "{table}\n{}", recorder.log());
+        assert!(!is_complete || host["missing_events"] == 0, "{table}\n{}", recorder.log());
         complete &= is_complete;
         let time = |key: &str| {
             let text = host[key].as_str().expect("a time");

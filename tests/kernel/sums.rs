@@ -64,6 +64,23 @@ fn power(value: &Value) -> Option<u32> {
     value.as_u64().map(|value| value.checked_ilog2().map_or(0, |power| power + 1))
 }
 
+/// Adds up a state directory whose recorder has ended: one that has nothing but the sums, and how
+/// many events they are of.
+fn added_up(dir: &Path) -> (TempDir, u64) {
+    let limits = Limits { max_size: 50_000_000, keep: None };
+    let mut worker = Worker::open(dir, limits, None).expect("the directory");
+    while worker.turn(None).expect("a turn") == Turn::More {}
+    worker.flush().expect("written");
+    let bare = tempfile::tempdir().expect("a directory");
+    fs::create_dir(bare.path().join("sums")).expect("a directory");
+    for sums in fs::read_dir(dir.join("sums")).expect("sums") {
+        let path = sums.expect("a file").path();
+        let to = bare.path().join("sums").join(path.file_name().expect("a name"));
+        fs::copy(&path, to).expect("a copy");
+    }
+    (bare, worker.events())
+}
+
 /// All of a recording is added up twice: by `flightctl report` from its events, and from the sums
 /// that were made of its files, when the events are gone.
 #[test]
@@ -80,18 +97,8 @@ fn sums_are_those_of_the_events() {
     drop(load);
     recorder.terminate().expect("its end");
     let dir = recorder.sandbox().state_dir();
-    let limits = Limits { max_size: 50_000_000, keep: None };
-    let mut worker = Worker::open(&dir, limits, None).expect("the directory");
-    while worker.turn(None).expect("a turn") == Turn::More {}
-    worker.flush().expect("written");
-    assert!(worker.events() > 10_000, "{} events", worker.events());
-    let bare = tempfile::tempdir().expect("a directory");
-    fs::create_dir(bare.path().join("sums")).expect("a directory");
-    for sums in fs::read_dir(dir.join("sums")).expect("sums") {
-        let path = sums.expect("a file").path();
-        let to = bare.path().join("sums").join(path.file_name().expect("a name"));
-        fs::copy(&path, to).expect("a copy");
-    }
+    let (bare, events) = added_up(&dir);
+    assert!(events > 10_000, "{events} events");
     for (name, by) in
         [("calls", "unit,syscall"), ("block", "device,op,unit"), ("bytes", "unit,syscall,op")]
     {
@@ -208,17 +215,7 @@ impl Summed {
         drop(load);
         recorder.terminate().expect("its end");
         let dir = recorder.sandbox().state_dir();
-        let limits = Limits { max_size: 50_000_000, keep: None };
-        let mut worker = Worker::open(&dir, limits, None).expect("a directory");
-        while worker.turn(None).expect("a turn") == Turn::More {}
-        worker.flush().expect("written");
-        let bare = tempfile::tempdir().expect("a directory");
-        fs::create_dir(bare.path().join("sums")).expect("a directory");
-        for sums in fs::read_dir(dir.join("sums")).expect("sums") {
-            let path = sums.expect("a file").path();
-            let to = bare.path().join("sums").join(path.file_name().expect("a name"));
-            fs::copy(&path, to).expect("a copy");
-        }
+        let (bare, _) = added_up(&dir);
         Self { recorder, bare }
     }
 
