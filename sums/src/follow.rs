@@ -214,7 +214,7 @@ impl Follower {
             if event.time >= ends {
                 break;
             }
-            while let Some(gap) = gaps.next_if(|gap| gap.from <= event.time) {
+            while let Some(gap) = gaps.next_if(|gap| gap.begins_before(event.time)) {
                 visit(Seen::Gap(gap));
             }
             if event.time >= begins {

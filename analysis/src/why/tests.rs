@@ -127,7 +127,7 @@ fn story(events: &[Event], until: u64, gaps: &[Gap]) -> Story {
     let mut entered = std::collections::HashMap::new();
     let mut last = 0;
     for event in events {
-        for gap in gaps.iter().filter(|gap| last < gap.from && gap.from <= event.time) {
+        for gap in gaps.iter().filter(|gap| last <= gap.from && gap.begins_before(event.time)) {
             story.miss(gap);
         }
         last = event.time;

@@ -167,7 +167,7 @@ impl Stage {
         if event.time < self.followed_from {
             return;
         }
-        while self.gaps.front().is_some_and(|gap| gap.from <= event.time) {
+        while self.gaps.front().is_some_and(|gap| gap.begins_before(event.time)) {
             if let Some(gap) = self.gaps.pop_front() {
                 stretches.miss(&gap);
             }

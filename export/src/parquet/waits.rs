@@ -98,7 +98,7 @@ impl Waits {
     /// Takes the next event; `function`: of a stack, where the thread had waited.
     pub(super) fn take(&mut self, event: &Event, function: Option<&str>) {
         self.last = event.time;
-        while let Some(gap) = self.gaps.pop_front_if(|gap| gap.from <= event.time) {
+        while let Some(gap) = self.gaps.pop_front_if(|gap| gap.begins_before(event.time)) {
             self.threads.miss(&gap, &mut self.found);
         }
         match &event.body {

@@ -51,7 +51,8 @@ pub struct Gap {
     pub lane: Lane,
     /// CPU.
     pub cpu: u16,
-    /// Everything before is there, ns of `CLOCK_MONOTONIC`.
+    /// Everything up to here is there, the last event at this very time included; ns of
+    /// `CLOCK_MONOTONIC`.
     pub from: u64,
     /// Everything from here on is there again.
     pub until: u64,
@@ -67,6 +68,12 @@ impl Gap {
     /// Number of missing events, where it is known.
     pub fn missing(&self) -> Option<u64> {
         self.lost.map(|lost| lost.total())
+    }
+
+    /// Whether an event of this time comes behind the gap's beginning. The last event before a gap
+    /// is at its very beginning: where no page tells more, that event's time is all that is known.
+    pub fn begins_before(&self, time: u64) -> bool {
+        self.from < time
     }
 
     /// Whether it touches the window [`from`, `until`).

@@ -118,6 +118,24 @@ fn a_chain_ends_where_events_are_missing() {
     }
 }
 
+/// The last switch before a gap tells who ran at that moment, not for how long.
+#[test]
+fn who_is_switched_in_last_before_a_gap_is_not_said_to_run_through_it() {
+    let events = [
+        switch(0, 1, 5, 0, 11),
+        switch(10 * MS, 1, 11, 0, 12),
+        switch(80 * MS, 1, 13, 0, 11),
+        switch(90 * MS, 1, 11, 1, 0),
+    ];
+    let whole = story(&events, 90 * MS, &[]).answer(11, &Plainly);
+    assert!(whole.sentence.contains("waited 70 ms for CPU 1"), "{whole:#?}");
+    let gap = gap(10 * MS, 80 * MS);
+    let known = story(&events, 90 * MS, &[gap]).answer(11, &Plainly);
+    assert!(known.culprits.is_empty() && !known.complete, "{known:#?}");
+    let unknown = known.shares.iter().find(|share| share.state == "unknown");
+    assert_eq!(unknown.map(|share| share.ns), Some(70 * MS), "{known:#?}");
+}
+
 #[test]
 fn signals_of_a_timer_are_nobodys() {
     let sender = |code| {

@@ -93,7 +93,7 @@ impl Model {
         gaps.sort_by_key(|gap| gap.from);
         let mut gaps = gaps.iter().peekable();
         for event in events {
-            while let Some(gap) = gaps.next_if(|gap| gap.from <= event.time) {
+            while let Some(gap) = gaps.next_if(|gap| gap.begins_before(event.time)) {
                 self.miss(gap);
             }
             self.take(&event);

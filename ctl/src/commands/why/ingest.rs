@@ -155,7 +155,7 @@ impl Into {
 
 impl Sink for Into {
     fn event(&mut self, event: &Event, known: &EventContext<'_>) -> io::Result<()> {
-        while let Some(gap) = self.gaps.pop_if(|gap| gap.from <= event.time) {
+        while let Some(gap) = self.gaps.pop_if(|gap| gap.begins_before(event.time)) {
             self.story.miss(&gap);
         }
         if let Body::Enter(call) = &event.body

@@ -101,7 +101,7 @@ impl<'f> Slices<'f> {
                 if event.time >= ends {
                     break;
                 }
-                while let Some(gap) = gaps.next_if(|gap| gap.from <= event.time) {
+                while let Some(gap) = gaps.next_if(|gap| gap.begins_before(event.time)) {
                     visit(Seen::Gap(gap));
                 }
                 if event.time >= least {
