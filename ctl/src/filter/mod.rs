@@ -31,6 +31,7 @@ use rustc_hash::FxHashSet;
 
 use flightrec_analysis::{Failures, is_restart};
 use flightrec_format::abi::kinds::Unit;
+use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Body, Call, Event};
 
 use self::calls::CallSet;
@@ -109,6 +110,11 @@ impl Filter {
     /// Whether events of a kind are wanted at all.
     pub fn wants_kind(&self, kind: Kind) -> bool {
         self.kinds.has(kind)
+    }
+
+    /// Whether events of any kind of a lane are wanted.
+    pub fn wants_lane(&self, lane: Lane) -> bool {
+        Kind::ALL.into_iter().any(|kind| kind.lane() == lane && self.wants_kind(kind))
     }
 
     /// Whether entries of system calls are wanted at all.

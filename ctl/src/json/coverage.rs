@@ -42,6 +42,8 @@ struct Coverage {
     unknown: Option<UnknownFields>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     detached: Vec<Span>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unasked_lanes: Vec<&'static str>,
     #[serde(skip_serializing_if = "is_zero")]
     left_out_of_others: u64,
     #[serde(skip_serializing_if = "is_zero")]
@@ -236,6 +238,7 @@ pub fn line(report: &Report, meta: &Meta, wall: &mut WallClock) -> String {
             .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })
             .collect(),
         unknown: UnknownFields::of(&report.unknown),
+        unasked_lanes: report.lacking_unasked().into_iter().map(Lane::name).collect(),
         left_out_of_others: report.spared(),
         detached: report.detached.iter().map(|(from, until)| times.span(*from, *until)).collect(),
         detached_untold_ns: report.untold,

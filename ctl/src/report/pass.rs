@@ -385,7 +385,9 @@ impl Visitor<anyhow::Error> for Pass<'_> {
             return Ok(());
         }
         let Some(report) = Coverage::foretold(foretold, windows.hull()) else { return Ok(()) };
-        let reports = [report.with_lacking(filter.lacking(&recording.meta))];
+        let reports = [report
+            .with_lacking(filter.lacking(&recording.meta))
+            .of_lanes(|lane| filter.wants_lane(lane))];
         self.report.coverage(recording, &reports);
         self.tell(chapter, &reports, &windows, &mut wall);
         if EndSums::new(&*self.report, &self.by, &filter).is_some() {
@@ -470,6 +472,7 @@ fn reports(
             Coverage::new(recording, window, now)
                 .with_doubts(doubts.of(window))
                 .with_lacking(filter.lacking(&recording.meta))
+                .of_lanes(|lane| filter.wants_lane(lane))
         })
         .collect();
     // Gaps in which the quiet ring left out none of those who are asked for are none here.

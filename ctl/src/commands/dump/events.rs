@@ -375,7 +375,9 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
             return Ok(());
         }
         let Some(report) = Report::foretold(foretold, windows.hull()) else { return Ok(()) };
-        let reports = [report.with_lacking(filter.lacking(&recording.meta))];
+        let reports = [report
+            .with_lacking(filter.lacking(&recording.meta))
+            .of_lanes(|lane| filter.wants_lane(lane))];
         let coverage =
             self.coverage(chapter, &reports, &windows, &mut wall, &mut self.seam.clone());
         let output = output(&mut self.output, self.target)?;
@@ -447,6 +449,7 @@ fn reports(
             Report::new(recording, window, now)
                 .with_doubts(doubts.of(window))
                 .with_lacking(filter.lacking(&recording.meta))
+                .of_lanes(|lane| filter.wants_lane(lane))
         })
         .collect()
 }

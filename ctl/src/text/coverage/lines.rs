@@ -43,6 +43,7 @@ pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<Stri
     let rows = fold(&gaps);
     lines.extend(rows.iter().map(|row| gap_line(row, report.is_beyond(&row.gap), &mut times)));
     lines.extend(uncounted_lines(&uncounted, &mut times));
+    lines.extend(unasked(report));
     if !report.left_out.is_empty() {
         lines.push(busy(&report.left_out));
     }
@@ -160,8 +161,9 @@ fn summary(report: &Report, times: &mut Times<'_>) -> String {
         times.short(until, from),
         span(until.saturating_sub(from))
     );
-    let recorded: Vec<Lane> =
-        Lane::RINGS.into_iter().filter(|lane| !report.is_off(*lane)).collect();
+    let unasked = report.lacking_unasked();
+    let is_named = |lane: &Lane| !report.is_off(*lane) && !unasked.contains(lane);
+    let recorded: Vec<Lane> = Lane::RINGS.into_iter().filter(is_named).collect();
     if recorded.is_empty() {
         line.push_str("nothing but marks is recorded");
     } else if report.is_complete() {
@@ -174,6 +176,16 @@ fn summary(report: &Report, times: &mut Times<'_>) -> String {
         line.push_str("INCOMPLETE");
     }
     line
+}
+
+/// `not counted as missing: events of lane trace: no event of it is asked for`
+fn unasked(report: &Report) -> Option<String> {
+    let lanes = report.lacking_unasked();
+    if lanes.is_empty() {
+        return None;
+    }
+    let names = lanes.iter().map(|lane| lane.name()).collect::<Vec<_>>().join(", ");
+    Some(format!("not counted as missing: events of lane {names}: no event of it is asked for"))
 }
 
 /// `lane sched: complete on CPUs 0, 2-3 (3 of 4)`

@@ -115,3 +115,22 @@ fn a_ring_that_was_written_and_is_not_there_is_missing() {
         "{text}"
     );
 }
+
+#[test]
+fn what_a_lane_lacks_that_is_not_asked_for_is_told_and_does_not_count() {
+    let mut totals = totals();
+    totals.cpus[0].events[1] = flightrec_format::abi::counts::Counts::first([7, 0, 0, 5]);
+    let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
+    let recording = Collector::new(meta).finish(totals);
+    let told = |asked: Lane| {
+        let window = Window { from: 20 * S, until: 30 * S };
+        let report = Report::new(&recording, window, 30 * S).of_lanes(|lane| lane == asked);
+        let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC);
+        (report.is_complete(), lines.join("\n"))
+    };
+    let (complete, text) = told(Lane::Syscall);
+    assert!(complete && text.contains("CPUs 0 in lanes syscall, task, trace\ngap: "), "{text}");
+    assert!(text.contains("events of lane sched: no event of it is asked for"), "{text}");
+    let (complete, text) = told(Lane::Sched);
+    assert!(!complete && !text.contains("asked for"), "{text}");
+}
