@@ -61,6 +61,8 @@ pub struct Report {
     pub left_out: Vec<(u32, u64)>,
     /// What is asked for and the recorded kernel lacked.
     pub lacking: Vec<Lacking>,
+    /// Lanes that hold events of the kinds that are asked for, and those that say whose they are.
+    asked: [bool; RING_LANES],
 }
 
 /// What the recorded kernel lacked of kinds of event.
@@ -93,6 +95,7 @@ impl Report {
             left_out: spared::left_out(recording, window),
             unknown: Unknown::of(recording, window),
             lacking: Vec::new(),
+            asked: [true; RING_LANES],
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
             lanes,
@@ -114,6 +117,14 @@ impl Report {
     pub fn with_lacking(mut self, lacking: Vec<Lacking>) -> Self {
         self.lacking = lacking;
         self
+    }
+
+    /// The same for a question about events of the lanes for which `asks` says so: what the others
+    /// lack does not make the answer incomplete. The task lane always counts, as its events say
+    /// whose all others are.
+    #[must_use]
+    pub fn of_lanes(self, asks: impl Fn(Lane) -> bool) -> Self {
+        Self { asked: Lane::RINGS.map(|lane| lane == Lane::Task || asks(lane)), ..self }
     }
 
     /// With all kinds of event that the recorded kernel lacked.
@@ -142,15 +153,20 @@ impl Report {
     pub fn of_ends(recording: &Recording, window: Window, now: u64, sure: u64) -> Self {
         let mut report = Self::new(recording, window, now);
         for lane in &mut report.lanes {
-            lane.gaps.retain(|gap| gap.reason != Reason::Missing || gap.until <= sure);
+            // Before the first page of a ring, what is not read counts as overwritten.
+            let is_read = |gap: &Gap| !matches!(gap.reason, Reason::Missing | Reason::Overwritten);
+            lane.gaps.retain(|gap| is_read(gap) || gap.until <= sure);
         }
         report
     }
 
-    /// Whether every event of the window is there.
+    /// Whether every event of the window is there that is asked for.
     pub fn is_complete(&self) -> bool {
         self.disputed_by.is_empty()
-            && self.lanes.iter().all(|lane| self.is_lane_complete(lane))
+            && self
+                .lanes
+                .iter()
+                .all(|lane| !self.is_asked(lane.lane) || self.is_lane_complete(lane))
             && self.unrecorded().next().is_none()
             // Skipped program runs are counted since the start, and known to be in the window only
             // if all is.
@@ -218,6 +234,20 @@ impl Report {
     /// Whether the configuration leaves a lane's events out.
     pub fn is_off(&self, lane: Lane) -> bool {
         self.off.get(lane as usize).copied().unwrap_or(false)
+    }
+
+    /// Whether a lane's events are [asked for](Self::of_lanes).
+    pub fn is_asked(&self, lane: Lane) -> bool {
+        self.asked.get(lane as usize).copied().unwrap_or(true)
+    }
+
+    /// Lanes that lack events, which does not count as they are not asked for.
+    pub fn lacking_unasked(&self) -> Vec<Lane> {
+        let lacks = |lane: &Lane| {
+            let mut of = self.lanes.iter().filter(|of| of.lane == *lane);
+            !self.is_off(*lane) && of.any(|of| !self.is_lane_complete(of))
+        };
+        Lane::RINGS.into_iter().filter(|lane| !self.is_asked(*lane) && lacks(lane)).collect()
     }
 
     /// All CPUs with a ring.

@@ -8,6 +8,7 @@ use std::thread;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_store::{BlockRef, Damage, FileReader};
 
+use super::decoded::Decoded;
 use crate::observe;
 
 /// Most threads: beyond, the disk and the order in which pages are put together set the pace.
@@ -43,11 +44,12 @@ pub(super) fn jobs<'a>(opened: &[&'a FileReader]) -> impl Iterator<Item = Job<'a
 }
 
 /// Reads blocks of pages and looks at each, on all CPUs: what came of each, in the order of `jobs`.
-/// No more than `most` pages are held at a time, but for those of one block. `None`: a block is
-/// damaged.
+/// No more than `most` pages are held at a time, but for those of one block, and for what `decoded`
+/// holds. `None`: a block is damaged.
 pub(super) fn each<T: Send>(
     jobs: &[Job<'_>],
     most: usize,
+    decoded: &Decoded,
     look: impl Fn(usize, &[(Page, Summary)]) -> T + Sync,
 ) -> Option<Vec<T>> {
     let progress = observe::begins("searching the files");
@@ -59,9 +61,9 @@ pub(super) fn each<T: Send>(
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(Job { reader, block, .. }) = jobs.get(at) else { break };
-            let seen = reader.pages(block).ok().map(|pages| look(at, &pages));
-            progress.add(u64::from(block.header.data_len));
+            let Some(job) = jobs.get(at) else { break };
+            let seen = decoded.look(job).ok().map(|pages| look(at, &pages));
+            progress.add(u64::from(job.block.header.data_len));
             done.lock().unwrap_or_else(PoisonError::into_inner).push((at, seen));
         }
     };
@@ -103,10 +105,12 @@ pub(super) fn are_sound(jobs: &[Job<'_>]) -> bool {
 type Done = (usize, Result<Vec<(Page, Summary)>, Damage>);
 
 /// Reads blocks of pages, and hands each one's pages over in the order of `jobs`; what is damaged
-/// comes back. `None`: there are more pages than `most`, whatever the blocks' headers say.
+/// comes back. Those that `decoded` holds are taken from there. `None`: there are more pages than
+/// `most`, whatever the blocks' headers say.
 pub(super) fn pages<'a>(
     jobs: &[Job<'a>],
     most: usize,
+    decoded: Option<&Decoded>,
     mut take: impl FnMut(Vec<(Page, Summary)>),
 ) -> Option<Vec<(&'a FileReader, Damage)>> {
     // No block gives more than its header says.
@@ -125,8 +129,9 @@ pub(super) fn pages<'a>(
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(Job { reader, block, .. }) = jobs.get(at) else { break };
-            let content = reader.pages(block);
+            let Some(job @ Job { reader, block, .. }) = jobs.get(at) else { break };
+            let known = decoded.and_then(|decoded| decoded.take(job));
+            let content = known.map_or_else(|| reader.pages(block), Ok);
             let pages = content.as_ref().map_or(0, Vec::len);
             if count.fetch_add(pages, Ordering::Relaxed).saturating_add(pages) > most {
                 break;

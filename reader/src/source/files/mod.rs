@@ -7,6 +7,7 @@
 
 mod anchor;
 pub mod catalog;
+mod decoded;
 mod load;
 mod marks;
 mod named;

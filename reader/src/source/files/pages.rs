@@ -68,10 +68,12 @@ pub(super) fn read_pages<'a>(
         into.extend(pages);
         lost
     } else {
-        load::pages(&early, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?
+        load::pages(&early, most(into.len()), None, |pages| into.extend(pages))
+            .ok_or_else(too_much)?
     };
     lost.extend(
-        load::pages(&within, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?,
+        load::pages(&within, most(into.len()), pick.decoded(), |pages| into.extend(pages))
+            .ok_or_else(too_much)?,
     );
     Ok(lost)
 }

@@ -69,7 +69,7 @@ impl Proof<'_> {
         // Some of them are held twice.
         let most = most_pages() / 2;
         let mut pages = Vec::new();
-        if !load::pages(&ends, most, |of_block| pages.extend(of_block))?.is_empty() {
+        if !load::pages(&ends, most, None, |of_block| pages.extend(of_block))?.is_empty() {
             return None;
         }
         let streams = streams(self.meta, self.telling(&pages));
@@ -149,8 +149,9 @@ impl Proof<'_> {
     }
 
     /// Whether it is known where a ring stood when the window began: it has a page from before
-    /// that, behind the first checkpoint; or it stood still from one checkpoint to the other.
-    /// Nothing may have been refused between them that is a loss.
+    /// that, behind the first checkpoint; or it stood still from one checkpoint to the other; or
+    /// nothing was refused between them, so that nothing is to be told of it but that its events
+    /// are there. Nothing may have been refused between them that is a loss.
     fn is_known(&self, stream: &LaneStream) -> bool {
         let Some(((then, refused), (now, refused_now))) =
             self.counters(stream.lane(), stream.cpu())
@@ -168,7 +169,7 @@ impl Proof<'_> {
                 let (header, counts) = (page.header(), page.summary().counts);
                 header.events.plus(&counts).since(&then).is_some()
             }
-            None => then == now,
+            None => then == now || refused == refused_now,
         }
     }
 

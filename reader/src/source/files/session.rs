@@ -14,7 +14,8 @@ use flightrec_store::{Clocks, Content, Damage, FileReader, Kind, What};
 
 use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::catalog::{SessionFiles, StoredFile};
-use super::marks::{between, marks, to_the_marks};
+use super::decoded::Decoded;
+use super::marks::{self, between, marks, to_the_marks};
 use super::named::Named;
 use super::names::Superseded;
 use super::narrow::{self, Chosen, Sought};
@@ -91,6 +92,14 @@ impl<'a> Pick<'a> {
         match self {
             Self::Lanes(_) => true,
             Self::Chosen(chosen) => chosen.has(job),
+        }
+    }
+
+    /// Those of them that are decoded already.
+    pub(super) fn decoded(self) -> Option<&'a Decoded> {
+        match self {
+            Self::Lanes(_) => None,
+            Self::Chosen(chosen) => Some(chosen.decoded()),
         }
     }
 
@@ -354,7 +363,7 @@ impl SessionSource {
         self.remarks.clear();
         let mut begins: Vec<u64> = Vec::new();
         let mut blocks: Vec<(u64, u64, u64)> = Vec::new();
-        let mut first_mark = u64::MAX;
+        let mut first_mark = self.started(&chosen, window.from).unwrap_or(u64::MAX);
         let around = Window { until: window.until.saturating_add(behind), ..window };
         for open in chosen.iter().filter_map(|index| self.files.get(*index)) {
             let Some(reader) = &open.reader else { continue };
@@ -386,6 +395,13 @@ impl SessionSource {
             },
         );
         parts.collect()
+    }
+
+    /// When the recording began, if that is behind `from`, and the files have all from then on.
+    fn started(&mut self, chosen: &[usize], from: u64) -> Option<u64> {
+        let meta = self.meta_of(chosen).ok().filter(|meta| meta.started >= from)?;
+        let reader = self.files.get(*chosen.first()?)?.reader.as_ref()?;
+        Some(marks::start(&[reader], &meta)?.totals.now)
     }
 
     /// Reads what the window needs, for a recording of its own.
@@ -448,6 +464,9 @@ impl SessionSource {
             return None;
         }
         let (before, after) = marks(&opened, window);
+        let started = || marks::start(&opened, &meta).filter(|of| of.totals.now <= window.from);
+        // A session's first file begins with a checkpoint that knows no ring yet.
+        let before = before.filter(|mark| !mark.totals.cpus.is_empty()).or_else(started);
         let proof = Proof {
             opened: &opened,
             meta: &meta,

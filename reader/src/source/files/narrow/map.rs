@@ -6,6 +6,7 @@ use flightrec_store::Kind;
 use flightrec_store::search::{self, BlockEntry, SearchIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::super::decoded::Decoded;
 use super::super::load::{self, Job};
 use super::super::pages::most_pages;
 use super::scan::Brief;
@@ -50,6 +51,7 @@ impl Known<'_> {
 /// All blocks, by the time of their earliest.
 pub(super) struct Map<'a> {
     all: Vec<Known<'a>>,
+    decoded: Decoded,
     /// By block: when the last of it and of those before it ends.
     ended: Vec<u64>,
 }
@@ -97,7 +99,12 @@ impl<'a> Map<'a> {
             end
         };
         let ended = all.iter().map(until).collect();
-        Some(Self { all, ended })
+        Some(Self { all, decoded: Decoded::default(), ended })
+    }
+
+    /// Gives away what was decoded of blocks.
+    pub(super) fn into_decoded(self) -> Decoded {
+        self.decoded
     }
 
     pub(super) fn get(&self, at: At) -> Option<&Known<'a>> {
@@ -213,7 +220,7 @@ impl<'a> Map<'a> {
         let known: Vec<(At, Job<'_>)> =
             blocks.iter().filter_map(|at| Some((*at, self.get(*at)?.job))).collect();
         let jobs: Vec<Job<'_>> = known.iter().map(|(_, job)| *job).collect();
-        load::each(&jobs, most_pages() / 2, |number, pages| {
+        load::each(&jobs, most_pages() / 2, &self.decoded, |number, pages| {
             let pages: Vec<&Page> = pages.iter().map(|(page, _)| page).collect();
             look(known.get(number).map_or(0, |(at, _)| *at), &pages)
         })
@@ -225,7 +232,7 @@ impl<'a> Map<'a> {
             let jobs: Vec<Job<'_>> =
                 some.iter().filter_map(|at| Some(self.get(*at)?.job)).collect();
             let mut next = some.iter();
-            let damaged = load::pages(&jobs, most_pages() / 2, |pages| {
+            let damaged = load::pages(&jobs, most_pages() / 2, Some(&self.decoded), |pages| {
                 let pages: Vec<&Page> = pages.iter().map(|(page, _)| page).collect();
                 if let Some(at) = next.next() {
                     take(*at, &pages);

@@ -25,6 +25,7 @@ use flightrec_store::search::{self, Missing, SearchIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::map::{At, Map};
+use super::decoded::Decoded;
 use super::load::Job;
 use super::who::Names;
 use crate::observe::note;
@@ -75,6 +76,8 @@ pub struct Chosen {
     pub(crate) threads: Option<Arc<[u32]>>,
     /// The events that may be wanted, where of others that are read it is not known.
     only: Option<Arc<Only>>,
+    /// Those of the blocks that were decoded.
+    decoded: Decoded,
 }
 
 /// What a question needs.
@@ -108,6 +111,10 @@ impl Chosen {
     /// The events that may be wanted; `None`: any.
     pub fn only(&self) -> Option<&Arc<Only>> {
         self.only.as_ref()
+    }
+
+    pub(super) fn decoded(&self) -> &Decoded {
+        &self.decoded
     }
 
     /// Whether a block is read. Those of the task lane always are.
@@ -151,7 +158,9 @@ pub(super) fn choose(place: &Place<'_>, sought: &dyn Sought) -> Option<Chosen> {
         let of_file = blocks.entry(block.job.reader.path().into()).or_default();
         of_file.insert(block.job.block.offset);
     }
-    Some(Chosen { blocks, skips: skips.into(), threads, only })
+    let decoded = map.into_decoded();
+    decoded.retain(|path, at| blocks.get(path).is_some_and(|of_file| of_file.contains(&at)));
+    Some(Chosen { blocks, skips: skips.into(), threads, only, decoded })
 }
 
 /// The indexes of files. Where some have none that can be used, that is said.
