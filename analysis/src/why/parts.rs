@@ -20,6 +20,12 @@ impl Story {
         self.from >= self.until
     }
 
+    /// The window ends there, as far as there is anything.
+    pub fn end_at(&mut self, until: u64) {
+        self.narrow(self.from, until);
+        self.end = self.end.min(until);
+    }
+
     /// Whether a moment is in its part of the window, or next to it.
     pub fn has(&self, moment: u64) -> bool {
         (self.from..=self.until).contains(&moment)

@@ -211,7 +211,10 @@ impl Tracks {
     /// out.)
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.rows >= self.room.rows || self.rows >= self.room.rows / 2 && self.lacks_room()
+        let most = self.room.rows;
+        // The end of a part ends what each thread does; an event may end some, too.
+        let ends = (self.all.len() + 8).min(most / 2);
+        self.rows + ends >= most || self.rows >= most / 2 && self.lacks_room()
     }
 
     fn lacks_room(&self) -> bool {

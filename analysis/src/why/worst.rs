@@ -132,7 +132,7 @@ impl Story {
     pub fn narrow(&mut self, from: u64, until: u64) {
         self.from = self.from.max(from).min(self.until);
         self.until = self.until.min(until).max(self.from);
-        self.whole = (self.whole.0.max(from), self.whole.1.min(until));
+        self.whole = (self.whole.0.max(from).min(until), self.whole.1.min(until));
     }
 
     /// What a thread was in the middle of at a moment: from when to when the call took, or what it

@@ -22,7 +22,7 @@ mod memory;
 #[cfg(feature = "export")]
 mod page;
 #[cfg(feature = "export")]
-mod page_memory;
+mod page_crowd;
 mod quiet;
 mod report;
 mod search;

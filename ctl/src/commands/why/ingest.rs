@@ -144,9 +144,10 @@ impl<'a> Ingest<'a> {
         Ok(())
     }
 
-    /// No more events come: asks.
-    pub(super) fn finish(self) -> Found {
+    /// No more events come, as the window ends at `until`: asks.
+    pub(super) fn finish(self, until: u64) -> Found {
         let mut into = self.into;
+        into.story.end_at(until);
         while let Some(gap) = into.gaps.pop() {
             into.story.miss(&gap);
         }

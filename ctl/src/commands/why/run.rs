@@ -111,6 +111,7 @@ fn read<'a>(
         told: Vec::new(),
         complete: true,
         going: None,
+        until: 0,
         answers: Vec::new(),
     };
     let mut question = plan.past.question(false);
@@ -148,6 +149,8 @@ struct Whole<'a> {
     complete: bool,
     /// A window that goes on in the next chapter.
     going: Option<Ingest<'a>>,
+    /// Where the chapters of the window end so far: that of files may have no end of its own.
+    until: u64,
     answers: Vec<Answered>,
 }
 
@@ -157,7 +160,11 @@ impl Whole<'_> {
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
         let windows = self.windows(chapter, &wall);
         let going = self.going.take().filter(|_| chapter.joins.is_some_and(|joins| joins.before));
+        if going.is_none() {
+            self.until = 0;
+        }
         if !windows.is_empty() {
+            self.until = self.until.max(windows.hull().until);
             let covered = self.seam.between(chapter, windows.hull(), &mut wall, self.zone);
             self.told.extend(covered);
             self.told.extend(clock_lines(&windows, &mut wall, self.zone));
@@ -190,7 +197,7 @@ impl Whole<'_> {
             self.going = Some(ingest);
             return Ok(());
         }
-        let Found { answer, worth } = ingest.finish();
+        let Found { answer, worth } = ingest.finish(self.until);
         self.answers.push(Answered { answer, wall, worth });
         Ok(())
     }
