@@ -61,7 +61,7 @@ impl Story {
             }
             let Track { pid, comm, cgroup, is_user, open, .. } = *track;
             let open = open.map(|call| super::track::CallSpan { told: None, ..call });
-            let goes_on = Track { pid, comm, cgroup, is_user, open, ..Track::default() };
+            let goes_on = Track { pid, comm, cgroup, open, is_user, ..Track::default() };
             self.tracks.all.insert(*tid, goes_on);
         }
         let Facts { gaps, listeners, parents, programs, open_flags, groups, .. } = &before.facts;
