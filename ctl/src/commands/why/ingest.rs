@@ -155,7 +155,7 @@ impl<'a> Ingest<'a> {
         story.finish(|tid, from| call_since(&open, &dictionary, tid, from));
         let last = asked.ask(&mut story, &dictionary);
         let mut found = better(best, last);
-        asked.say_parts(&mut found, parts + 1);
+        found.say_parts(parts + 1);
         found
     }
 }

@@ -33,6 +33,13 @@ pub(super) struct Found {
     pub(super) worth: (bool, u64),
 }
 
+impl Found {
+    /// Says that the answer is about one of so many parts.
+    pub(super) fn say_parts(&mut self, parts: u64) {
+        self.answer.say_part(parts, self.worth.0);
+    }
+}
+
 impl<'a> Question<'a> {
     pub(super) fn new(plan: &'a WhyPlan, cause: Option<&'a Cause>) -> Self {
         Self { plan, cause, at: None }
@@ -55,11 +62,6 @@ impl<'a> Question<'a> {
         };
         let (answer, trouble) = found.unwrap_or_else(|| (story.none(&self.none()), 0));
         Found { answer, worth: (has_moment, trouble) }
-    }
-
-    /// Says that the answer is about one of so many parts.
-    pub(super) fn say_parts(&self, found: &mut Found, parts: u64) {
-        found.answer.say_part(parts, found.worth.0);
     }
 
     /// Asks what was asked. The answer, and how much trouble it tells of, ns.
