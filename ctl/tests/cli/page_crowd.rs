@@ -20,7 +20,7 @@ const EVENTS: u64 = 7;
 /// From one turn to the next.
 const STEP: u64 = 1_000_000;
 /// The turn whose wait is much longer than any other, in turns.
-const LONG: (u64, u64) = (9000, 400);
+const LONG: (u64, u64) = (9000, 1500);
 
 /// Threads take turns on two CPUs. Each opens a file of a name of its own, and waits for the disk
 /// meanwhile.
