@@ -41,7 +41,7 @@ pub trait Observer {
 ///
 /// At most 65,536 threads are followed; to make room, those that do not run or want to are given
 /// up.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Threads<A> {
     table: Table<A>,
     cpus: Cpus,

@@ -22,6 +22,8 @@ pub const PAGE_WEIGHT: u64 = (PAGE_SIZE + 16 + 2 * size_of::<(Page, Summary)>())
 static CHOSEN: OnceLock<u64> = OnceLock::new();
 /// Bytes of memory that the pages of live rings take.
 static RINGS: AtomicU64 = AtomicU64::new(0);
+/// Bytes of memory that are kept for what is made of the events.
+static RESERVED: AtomicU64 = AtomicU64::new(0);
 
 /// Sets the limit, bytes, whatever the environment says. It has no effect once the limit was asked
 /// for: to be called before anything is read.
@@ -32,6 +34,18 @@ pub fn allow(bytes: u64) {
 /// So many pages of live rings are held: they are there at once, whatever the limit.
 pub fn hold_rings(pages: usize) {
     RINGS.fetch_max((pages as u64).saturating_mul(PAGE_WEIGHT), Ordering::Relaxed);
+}
+
+/// So many bytes are kept for what is made of the events: stretches are shorter, so that both have
+/// room. To be called before anything is read.
+pub fn reserve(bytes: u64) {
+    RESERVED.fetch_max(bytes, Ordering::Relaxed);
+}
+
+/// Bytes of memory that what is made of events may take, where that grows with them: to be
+/// [reserved](reserve) by who makes it.
+pub fn beside() -> u64 {
+    limit() / 8 * 3
 }
 
 /// The most memory that the process takes, bytes: [`limit`], or more where live rings that are
@@ -48,7 +62,8 @@ pub fn limit() -> u64 {
 
 /// Bytes of memory that the pages of a stretch may take: a window of more is told in stretches.
 pub fn stretch() -> u64 {
-    if cfg!(test) { 256 << 10 } else { limit() / 16 * 3 }
+    let reserved = RESERVED.load(Ordering::Relaxed).min(limit() / 2);
+    if cfg!(test) { 256 << 10 } else { (limit() - reserved) / 16 * 3 }
 }
 
 /// The same, where so many pages of rings are held meanwhile. Up to half a stretch of them is what

@@ -27,7 +27,7 @@ pub(super) struct End {
 }
 
 /// All CPUs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Cpus {
     cpus: Vec<Cpu>,
     /// When the next gap ends.

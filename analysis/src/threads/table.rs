@@ -15,7 +15,7 @@ const REFUSED_MAX: usize = THREADS_MAX / 4;
 const EARLY_NS: u64 = 5_000_000;
 
 /// A thread, with `A` as its account.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Thread<A> {
     pub(super) account: A,
     pub(super) state: State,
@@ -148,7 +148,7 @@ impl<A> Thread<A> {
 }
 
 /// All threads that are followed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Table<A> {
     threads: FxHashMap<u32, Thread<A>>,
     /// The state of a thread that is met for the first time has been unknown since.

@@ -24,6 +24,7 @@ mod held;
 mod kinds;
 mod leaf;
 mod names;
+mod parts;
 mod pieces;
 mod rival;
 mod sentence;

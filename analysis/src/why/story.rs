@@ -18,9 +18,11 @@ use super::facts::{
     ThrottleRow,
 };
 use super::kinds::Kinds;
-use super::track::{CallSpan, Count, Deed, DeedSpan, SampleRow, StackRow, Tracks};
+use super::track::{CallSpan, Count, Deed, DeedSpan, Room, SampleRow, StackRow, Tracks};
 use crate::{CallId, Failures, Interval, State, Threads};
 
+/// Memory that a story takes, about, if nothing else is said.
+const BYTES: usize = 96 << 20;
 /// A call that took as long, ns, is kept in words.
 const LONG_NS: u64 = 500_000;
 /// Most processes whose creator is remembered.
@@ -57,15 +59,21 @@ pub struct Known {
     pub operation: Option<(u32, u64)>,
 }
 
+/// Who ran on each CPU, in the order of time: from, until, thread.
+pub(super) type Runs = FxHashMap<u16, Vec<(u64, u64, u32)>>;
+
 /// What happened in a window.
 ///
-/// Memory is bounded: where there are more events than it holds, those behind are left out, and
+/// Memory is bounded: a story may be full ([`Self::is_full`]), and then goes on as another one
+/// ([`Self::part`]). Of what it is given beyond that, it leaves out what it has no room for, and
 /// each answer says so.
 #[derive(Debug)]
 pub struct Story {
     /// What is asked about, ns of `CLOCK_MONOTONIC`.
     pub(super) from: u64,
     pub(super) until: u64,
+    /// The same of all parts.
+    pub(super) whole: (u64, u64),
     /// Where the events end.
     pub(super) end: u64,
     /// From when on there are events: before the window, too.
@@ -74,25 +82,30 @@ pub struct Story {
     pub(super) facts: Facts,
     pub(super) kinds: Kinds,
     pub(super) failures: Failures,
-    /// Who ran on each CPU, in the order of time: from, until, thread.
-    pub(super) cpus: FxHashMap<u16, Vec<(u64, u64, u32)>>,
-    threads: Threads<()>,
+    pub(super) cpus: Runs,
+    pub(super) threads: Threads<()>,
 }
 
 impl Story {
     /// Of a recording with these metadata. The window is `from` to `until`, and events come from
     /// `since` on; ns of `CLOCK_MONOTONIC`.
     pub fn new(meta: &Meta, since: u64, from: u64, until: u64) -> Self {
+        Self::with_room(meta, (since, from, until), BYTES)
+    }
+
+    /// The same, in about so many bytes of memory.
+    pub fn with_room(meta: &Meta, (since, from, until): (u64, u64, u64), bytes: usize) -> Self {
         let mut story = Self {
             from,
             until,
+            whole: (from, until),
             end: until,
             since,
-            tracks: Tracks::default(),
+            tracks: Tracks::new(Room::of(bytes)),
             facts: Facts::default(),
             kinds: Kinds::new(meta),
             failures: Failures::new(meta),
-            cpus: FxHashMap::default(),
+            cpus: Runs::default(),
             threads: Threads::new(since, false),
         };
         story.know(meta);

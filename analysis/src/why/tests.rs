@@ -1,6 +1,7 @@
 //! Stories of known causes, whole and with events missing.
 
 mod blame;
+mod parts;
 mod rivals;
 mod traps;
 

@@ -8,16 +8,6 @@ use flightrec_format::decode;
 use super::Told;
 use crate::{CallId, Interval, Observer, State};
 
-/// Most states and calls of all threads together that are kept: 120 MiB.
-const ROWS_MAX: usize = 2_000_000;
-/// Most other facts of all threads together.
-const FACTS_MAX: usize = 400_000;
-/// Most calls that are kept in words, of all threads together.
-const TOLD_MAX: usize = 200_000;
-/// Most bytes of words, and of frames of stacks and samples.
-const BYTES_MAX: usize = 32 << 20;
-/// Most kinds of calls of all threads together.
-const COUNTS_MAX: usize = 262_144;
 /// Most threads.
 const TRACKS_MAX: usize = 65_536;
 
@@ -149,10 +139,39 @@ impl Track {
     }
 }
 
+/// How much is kept of all threads together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// Most states and calls.
+    rows: usize,
+    /// Most other facts.
+    facts: usize,
+    /// Most calls that are kept in words.
+    told: usize,
+    /// Most bytes of words, and of frames of stacks and samples.
+    bytes: usize,
+    /// Most kinds of calls.
+    counts: usize,
+}
+
+impl Room {
+    /// What so many bytes of memory have room for, about: three fifths are for states and calls.
+    pub(super) fn of(bytes: usize) -> Self {
+        Self {
+            rows: bytes / 96,
+            facts: bytes / 512,
+            told: bytes / 1024,
+            bytes: bytes / 6,
+            counts: bytes / 768,
+        }
+    }
+}
+
 /// All threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tracks {
     pub(super) all: FxHashMap<u32, Track>,
+    room: Room,
     told: Vec<Told>,
     rows: usize,
     facts: usize,
@@ -167,6 +186,44 @@ pub(super) struct Tracks {
 }
 
 impl Tracks {
+    /// None yet.
+    pub(super) fn new(room: Room) -> Self {
+        Self {
+            all: FxHashMap::default(),
+            room,
+            told: Vec::new(),
+            rows: 0,
+            facts: 0,
+            counts: 0,
+            bytes: 0,
+            spare: Track::default(),
+            is_short: false,
+            is_cut: false,
+        }
+    }
+
+    pub(super) fn room(&self) -> Room {
+        self.room
+    }
+
+    /// Whether there is no room for one more state or call; or, once half of that is used up, for
+    /// something else. (What else there is may be used up by few events: then the rest is left
+    /// out.)
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        let most = self.room.rows;
+        // The end of a part ends what each thread does; an event may end some, too.
+        let ends = (self.all.len() + 8).min(most / 2);
+        self.rows + ends >= most || self.rows >= most / 2 && self.lacks_room()
+    }
+
+    fn lacks_room(&self) -> bool {
+        self.is_short
+            || self.facts >= self.room.facts
+            || self.told.len() >= self.room.told
+            || self.all.len() >= TRACKS_MAX
+    }
+
     pub(super) fn get(&self, tid: u32) -> Option<&Track> {
         self.all.get(&tid)
     }
@@ -189,7 +246,7 @@ impl Tracks {
     pub(super) fn keep(&mut self, told: Told) -> Option<u32> {
         let texts = [Some(&told.text), told.object.as_ref(), told.peer.as_ref()];
         let bytes = texts.into_iter().flatten().map(|text| text.len()).sum();
-        if self.told.len() >= TOLD_MAX || !self.has_bytes(bytes) {
+        if self.told.len() >= self.room.told || !self.has_bytes(bytes) {
             self.is_short = true;
             return None;
         }
@@ -201,29 +258,29 @@ impl Tracks {
     #[inline]
     pub(super) fn has_row(&mut self) -> bool {
         self.rows += 1;
-        self.is_cut |= self.rows > ROWS_MAX;
-        self.rows <= ROWS_MAX
+        self.is_cut |= self.rows > self.room.rows;
+        self.rows <= self.room.rows
     }
 
     /// Whether there is room for one more kind of call of a thread.
     pub(super) fn has_count(&mut self) -> bool {
         self.counts += 1;
-        self.is_short |= self.counts > COUNTS_MAX;
-        self.counts <= COUNTS_MAX
+        self.is_short |= self.counts > self.room.counts;
+        self.counts <= self.room.counts
     }
 
     /// Whether there is room for so many bytes more.
     pub(super) fn has_bytes(&mut self, bytes: usize) -> bool {
         self.bytes = self.bytes.saturating_add(bytes);
-        self.is_short |= self.bytes > BYTES_MAX;
-        self.bytes <= BYTES_MAX
+        self.is_short |= self.bytes > self.room.bytes;
+        self.bytes <= self.room.bytes
     }
 
     /// Whether there is room for one more of anything else.
     pub(super) fn has_fact(&mut self) -> bool {
         self.facts += 1;
-        self.is_cut |= self.facts > FACTS_MAX;
-        self.facts <= FACTS_MAX
+        self.is_cut |= self.facts > self.room.facts;
+        self.facts <= self.room.facts
     }
 }
 

@@ -45,6 +45,8 @@ pub struct SlowCall {
     pub from: u64,
     /// When it ended, or the window did.
     pub until: u64,
+    /// How much of a trouble it is: its length, ns, or less of a call that waits for work.
+    pub trouble: u64,
 }
 
 impl Subject {
@@ -76,6 +78,11 @@ impl Story {
     /// The thread that was delayed most of those that are asked about. `None`: none of them was seen,
     /// or, where all are meant, none stands out.
     pub fn worst(&self, subject: &Subject, names: &impl Names) -> Option<u32> {
+        Some(self.worst_of(subject, names)?.0)
+    }
+
+    /// The same, and how much trouble it had, ns.
+    pub fn worst_of(&self, subject: &Subject, names: &impl Names) -> Option<(u32, u64)> {
         let all = self.tracks.all.iter().filter(|(tid, track)| {
             **tid != 0
                 && subject.has(**tid, track, names)
@@ -84,7 +91,7 @@ impl Story {
         let (score, worst) = all
             .map(|(tid, track)| (self.score(*tid, track), *tid))
             .max_by_key(|(score, tid)| (*score, Reverse(*tid)))?;
-        (!subject.is_any() || score >= NOTHING_NS).then_some(worst)
+        (!subject.is_any() || score >= NOTHING_NS).then_some((worst, score))
     }
 
     /// The longest call of those that are asked about, which took `at_least` or more, ns; `name`:
@@ -96,7 +103,7 @@ impl Story {
         at_least: u64,
         names: &impl Names,
     ) -> Option<SlowCall> {
-        let mut best: Option<(u64, SlowCall)> = None;
+        let mut best: Option<SlowCall> = None;
         for (tid, track) in &self.tracks.all {
             if !subject.has(*tid, track, names) {
                 continue;
@@ -111,20 +118,21 @@ impl Story {
                     && name.is_none_or(|name| self.kinds.is(call.call, name));
                 // Who waits for work does that for long, and means to.
                 let kind = self.kinds.kind(call.call);
-                let rank = if name.is_none() && kind.is_idle() { ns / 20 } else { ns };
-                if is_of && best.is_none_or(|(most, _)| rank > most) {
+                let trouble = if name.is_none() && kind.is_idle() { ns / 20 } else { ns };
+                if is_of && best.is_none_or(|best| trouble > best.trouble) {
                     let from = call.from.max(self.since);
-                    best = Some((rank, SlowCall { tid: *tid, from, until }));
+                    best = Some(SlowCall { tid: *tid, from, until, trouble });
                 }
             }
         }
-        best.map(|(_, call)| call)
+        best
     }
 
     /// Asks about a part of the window from now on.
     pub fn narrow(&mut self, from: u64, until: u64) {
         self.from = self.from.max(from).min(self.until);
         self.until = self.until.min(until).max(self.from);
+        self.whole = (self.whole.0.max(from).min(until), self.whole.1.min(until));
     }
 
     /// What a thread was in the middle of at a moment: from when to when the call took, or what it
@@ -155,14 +163,15 @@ impl Story {
 
     /// An answer where no thread stands out.
     pub fn nothing(&self) -> Answer {
+        let (from, until) = self.whole;
         Answer {
             sentence: format!(
                 "no thread stands out in these {}: none was blocked for long except to wait for \
                  work, and none waited long for a CPU",
-                time(self.until.saturating_sub(self.from))
+                time(until.saturating_sub(from))
             ),
-            from: self.from,
-            until: self.until,
+            from,
+            until,
             complete: !self.tracks.is_cut && self.facts.gaps.is_empty(),
             ..Answer::default()
         }
@@ -246,11 +255,12 @@ impl Story {
             None if is_stuck => 100,
             None => 5,
         };
-        let is_whole = span.from >= self.from && span.until < self.until;
+        let (from, until) = self.whole;
+        let is_whole = span.from >= from && span.until < until;
         match kind {
             _ if is_whole || is_stuck => weight,
             Some(CallKind::FileLock | CallKind::Memory | CallKind::Sync) => weight,
-            _ if span.until < self.until => weight / 3,
+            _ if span.until < until => weight / 3,
             _ => weight / 10,
         }
     }

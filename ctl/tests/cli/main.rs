@@ -21,6 +21,8 @@ mod library;
 mod memory;
 #[cfg(feature = "export")]
 mod page;
+#[cfg(feature = "export")]
+mod page_crowd;
 mod quiet;
 mod report;
 mod search;

@@ -16,7 +16,7 @@ use crate::common::{NOW, Recording, SECOND, command, flightctl, meta, stderr};
 use crate::why::recording;
 
 /// Most bytes of a page.
-const PAGE_MAX: usize = 5 << 20;
+pub(crate) const PAGE_MAX: usize = 5 << 20;
 /// What a name must not become.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>&amp;<!--";
 const OPENAT: u16 = 257;
@@ -30,7 +30,7 @@ fn page(dir: &TempDir, args: &[&str]) -> (Output, PathBuf) {
 }
 
 /// The whole file, and the data in it.
-fn read(path: &Path) -> (String, Value) {
+pub(crate) fn read(path: &Path) -> (String, Value) {
     let html = fs::read_to_string(path).unwrap();
     let (_, rest) = html.split_once("id=\"data\">").expect("data");
     let data = rest.split_once("</script>").unwrap().0;
@@ -129,12 +129,12 @@ fn text(index: u8, bytes: &str) -> Text {
     Text { index, status: StringStatus::Whole, bytes: bytes.as_bytes().into() }
 }
 
-fn open(path: &str) -> Call {
+pub(crate) fn open(path: &str) -> Call {
     let args = [u64::from(u32::MAX), 0x7fff, 0, 0, 0, 0];
     Call { nr: OPENAT, abi: Abi::Native, nargs: 3, args, strings: vec![text(1, path)] }
 }
 
-fn switch(time: u64, tid: u32, prev_state: u16, next: u32) -> Event {
+pub(crate) fn switch(time: u64, tid: u32, prev_state: u16, next: u32) -> Event {
     let (prev_prio, next_prio) = (120, 120);
     let body =
         Body::Switch { prev_prio, prev_state, preempted: false, io_wait: false, next, next_prio };

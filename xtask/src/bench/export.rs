@@ -16,6 +16,13 @@ use super::read::{CONFIG, count, workload};
 const FORMATS: [&str; 7] =
     ["parquet", "trace.dat", "ctf", "perfetto", "chrome", "folded", "speedscope"];
 
+/// What is told of Perfetto's format by itself: of these kinds, by the number of those.
+const PARTS: [(&str, &str, &str); 2] = [
+    ("an event of the scheduler", SCHEDULER, SCHEDULER),
+    ("a call", "sys_enter,sys_exit", "sys_exit"),
+];
+const SCHEDULER: &str = "switch,waking,wakeup_new,migrate";
+
 /// Measures and prints a line for each format.
 pub(super) fn run(rounds: usize, file: Option<&Path>) -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -27,8 +34,8 @@ pub(super) fn run(rounds: usize, file: Option<&Path>) -> Result<()> {
     let events = count(flightctl().args(["dump", "--all", "--file"]).arg(&file))?;
     println!("{:.2} million events; median of {rounds} rounds (least to greatest):", events / 1e6);
     println!(
-        "  {:<12} {:>28} {:>14} {:>12}",
-        "FORMAT", "MILLION A SECOND", "BYTES AN EVENT", "MEMORY"
+        "  {:<12} {:>28} {:>12} {:>14} {:>12}",
+        "FORMAT", "MILLION A SECOND", "MB A SECOND", "BYTES AN EVENT", "MEMORY"
     );
     for format in FORMATS {
         let out = dir.path().join(format);
@@ -41,14 +48,25 @@ pub(super) fn run(rounds: usize, file: Option<&Path>) -> Result<()> {
             most = run.peak.max(most);
         }
         let (median, least, greatest) = super::spread(&rates);
+        let size = bytes(&out)? as f64 / events;
         println!(
-            "  {format:<12} {:>8.2} ({:>6.2} to {:>6.2}) {:>14.1} {:>8} MiB",
+            "  {format:<12} {:>8.2} ({:>6.2} to {:>6.2}) {:>12.1} {size:>14.1} {:>8} MiB",
             median / 1e6,
             least / 1e6,
             greatest / 1e6,
-            bytes(&out)? as f64 / events,
+            median * size / 1e6,
             most >> 20
         );
+    }
+    let out = dir.path().join("part");
+    for (what, kinds, counted) in PARTS {
+        let mut export = flightctl();
+        export.args(["export", "--all", "--force", "--format", "perfetto", "--event", kinds, "-o"]);
+        peak::run(export.arg(&out).arg("--file").arg(&file))?;
+        let dump = ["dump", "--all", "--event", counted, "--file"];
+        let number = count(flightctl().args(dump).arg(&file))?;
+        let size = bytes(&out)? as f64 / number;
+        println!("  perfetto: {size:.1} bytes {what}, of {:.2} million", number / 1e6);
     }
     Ok(())
 }

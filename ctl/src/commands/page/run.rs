@@ -23,6 +23,7 @@ use crate::commands::why::run::{Answered, answered};
 use crate::exit::Exit;
 use crate::fds::Naming;
 use crate::filter::FilterPlan;
+use crate::memory;
 use crate::output::{OutputError, is_broken_pipe, note};
 use crate::progress::Progress;
 use crate::report::minutes::Wanted;
@@ -75,6 +76,7 @@ fn write(path: Option<&Path>, force: bool, text: &[u8]) -> Result<()> {
 
 /// The page, and whether nothing of its window is missing; `None`: nothing is recorded.
 fn make(plan: &PagePlan, zone: &TimeZone) -> Result<Option<(Page, bool)>> {
+    memory::reserve(memory::beside());
     let mut why = plan.why.clone();
     let mut scope = Scope {
         past: why.past.clone(),
@@ -87,6 +89,8 @@ fn make(plan: &PagePlan, zone: &TimeZone) -> Result<Option<(Page, bool)>> {
     let whole = pass(&scope, &mut both, zone)?;
     let Some((window, period)) = window(&whole) else { return Ok(None) };
     let Both { survey, tables: several } = both;
+    // Their greatest rows alone, before anything else takes memory.
+    let tables = tables(several, &whole);
     pin(&mut scope, &period);
     why.past = scope.past.clone();
     let answered = answered(&why, zone)?;
@@ -130,7 +134,7 @@ fn make(plan: &PagePlan, zone: &TimeZone) -> Result<Option<(Page, bool)>> {
             histogram("Duration of calls", &survey.calls),
             histogram("Run-queue delay", &survey.delays),
         ],
-        tables: tables(several, &whole),
+        tables,
         lines,
         merged,
     };

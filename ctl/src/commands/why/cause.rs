@@ -63,8 +63,13 @@ impl Cause {
         Some(Self { kind, time: about.time, threads: about.threads })
     }
 
-    /// Answers it.
-    pub(super) fn ask(&self, story: &mut Story, names: &Dictionary) -> Answer {
+    /// When it happened, ns of `CLOCK_MONOTONIC`.
+    pub(super) fn time(&self) -> u64 {
+        self.time
+    }
+
+    /// Answers it. The answer, and how much trouble it tells of, ns.
+    pub(super) fn ask(&self, story: &mut Story, names: &Dictionary) -> (Answer, u64) {
         // At the time itself what ended there is over.
         let at = self.time.saturating_sub(1);
         let waits = self.threads.iter().filter_map(|tid| {
@@ -76,15 +81,18 @@ impl Cause {
             Some((*tid, from, until))
         });
         if let Some((tid, from, until)) = waits.max_by_key(|(_, from, until)| until - from) {
-            return story.answer_within(tid, from, until, names);
+            return (story.answer_within(tid, from, until, names), until - from);
         }
         story.narrow(self.time.saturating_sub(BEFORE_NS), self.time);
         let named = Subject { tids: self.threads.clone(), ..Subject::default() };
-        let named = (!self.threads.is_empty()).then(|| story.worst(&named, names)).flatten();
+        let named = (!self.threads.is_empty()).then(|| story.worst_of(&named, names)).flatten();
         // Another thread than those that it names is no answer to its cause.
-        let any = || self.threads.is_empty().then(|| story.worst(&Subject::default(), names));
+        let any = || self.threads.is_empty().then(|| story.worst_of(&Subject::default(), names));
         let worst = named.or_else(|| any().flatten());
-        worst.map_or_else(|| story.nothing(), |tid| story.answer(tid, names))
+        match worst {
+            Some((tid, trouble)) => (story.answer(tid, names), trouble),
+            None => (story.nothing(), 0),
+        }
     }
 }
 

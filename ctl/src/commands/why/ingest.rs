@@ -4,14 +4,16 @@ use std::io;
 
 use rustc_hash::FxHashMap;
 
-use flightrec_analysis::why::{Known, Story};
+use flightrec_analysis::why::{Known, Story, Told};
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::merge::Merge;
 use flightrec_format::ring::{Gap, LaneStream};
 
+use super::question::{Found, Question};
 use super::words::Dictionary;
 use crate::coverage;
 use crate::fds::{Kept, Naming};
+use crate::memory;
 use crate::pipeline::front::Front;
 use crate::pipeline::{Choice, EventContext, Merging, Resolver, Since, Sink, Wants};
 use crate::source::Recording;
@@ -36,29 +38,33 @@ impl Choice for Whole {
 }
 
 /// A window on its way into a story, stretch by stretch.
-pub struct Ingest {
+pub(super) struct Ingest<'a> {
     front: Front,
     resolver: Resolver<Whole>,
-    into: Into,
+    into: Into<'a>,
     begun: bool,
     /// From when on events are read.
     lead: u64,
 }
 
 /// Where events go.
-struct Into {
+struct Into<'a> {
+    asked: Question<'a>,
     story: Story,
     dictionary: Dictionary,
     /// The calls that threads are in: since when, and the call.
     open: FxHashMap<u32, (u64, Call, Kept)>,
     /// Gaps that are still to come, the last one first.
     gaps: Vec<Gap>,
+    /// The best answer of the parts so far, and how many they are.
+    best: Option<Found>,
+    parts: u64,
 }
 
-impl Ingest {
+impl<'a> Ingest<'a> {
     /// Starts where a chapter does. `window`: the whole of what is asked about; `before`: how much
     /// before it is read for the names of descriptors, ns.
-    pub fn new(chapter: &Chapter, window: Window, before: u64) -> Self {
+    pub(super) fn new(chapter: &Chapter, window: Window, before: u64, asked: Question<'a>) -> Self {
         let Chapter { recording, clock, joins, .. } = chapter;
         let wall = recording.wall_clock(clock.wall_offset);
         let lead = with_leads(window).from.min(window.from.saturating_sub(before));
@@ -74,10 +80,17 @@ impl Ingest {
             front: Front::new(recording, holes),
             resolver: Resolver::new(recording, shown, Whole, wall, wants),
             into: Into {
-                story: Story::new(&recording.meta, since, window.from, window.until),
+                asked,
+                story: Story::with_room(
+                    &recording.meta,
+                    (since, window.from, window.until),
+                    usize::try_from(memory::beside()).unwrap_or(usize::MAX),
+                ),
                 dictionary: Dictionary::new(&recording.meta),
                 open: FxHashMap::default(),
                 gaps: Vec::new(),
+                best: None,
+                parts: 0,
             },
             begun: false,
             lead,
@@ -85,7 +98,8 @@ impl Ingest {
     }
 
     /// Goes on with the next stretch of the same window.
-    pub fn go_on(&mut self, chapter: &Chapter, window: Window) {
+    pub(super) fn go_on(&mut self, chapter: &Chapter, window: Window, asked: Question<'a>) {
+        self.into.asked = asked;
         let Chapter { recording, joins, .. } = chapter;
         let from = joins.map_or(0, |joins| joins.from);
         let until = joins.filter(|joins| joins.behind).map_or(u64::MAX, |joins| joins.until);
@@ -103,7 +117,7 @@ impl Ingest {
     ///
     /// # Errors
     /// None but the pipeline's, which has none of its own.
-    pub fn take(&mut self, chapter: &Chapter, window: Window) -> io::Result<()> {
+    pub(super) fn take(&mut self, chapter: &Chapter, window: Window) -> io::Result<()> {
         let Chapter { recording, joins, .. } = chapter;
         let goes_on = joins.is_some_and(|joins| joins.behind);
         let end = with_leads(window).until;
@@ -130,21 +144,54 @@ impl Ingest {
         Ok(())
     }
 
-    /// No more events come.
-    pub fn finish(self) -> (Story, Dictionary) {
-        let Into { mut story, dictionary, open, mut gaps } = self.into;
-        while let Some(gap) = gaps.pop() {
-            story.miss(&gap);
+    /// No more events come, as the window ends at `until`: asks.
+    pub(super) fn finish(self, until: u64) -> Found {
+        let mut into = self.into;
+        into.story.end_at(until);
+        while let Some(gap) = into.gaps.pop() {
+            into.story.miss(&gap);
         }
-        story.finish(|tid, from| {
-            let (since, call, names) = open.get(&tid)?;
-            (*since == from).then(|| dictionary.call(call, names.names()))
-        });
-        (story, dictionary)
+        let Into { asked, mut story, dictionary, open, best, parts, .. } = into;
+        story.finish(|tid, from| call_since(&open, &dictionary, tid, from));
+        let last = asked.ask(&mut story, &dictionary);
+        let mut found = better(best, last);
+        found.say_parts(parts + 1);
+        found
     }
 }
 
-impl Into {
+/// The call that a thread is in since then, in words.
+fn call_since(
+    open: &FxHashMap<u32, (u64, Call, Kept)>,
+    dictionary: &Dictionary,
+    tid: u32,
+    from: u64,
+) -> Option<Told> {
+    let (since, call, names) = open.get(&tid)?;
+    (*since == from).then(|| dictionary.call(call, names.names()))
+}
+
+/// Of two answers the one that is worth more.
+fn better(so_far: Option<Found>, next: Found) -> Found {
+    match so_far {
+        Some(so_far) if so_far.worth >= next.worth => so_far,
+        _ => next,
+    }
+}
+
+impl Into<'_> {
+    /// The story is full: what it tells so far is asked about, and another one goes on.
+    #[cold]
+    fn turn(&mut self, time: u64) {
+        let Self { asked, story, dictionary, open, best, parts, .. } = self;
+        let mut part = story.part(time, |tid, from| call_since(open, dictionary, tid, from));
+        if part.is_before() {
+            return;
+        }
+        *parts += 1;
+        *best = Some(better(best.take(), asked.ask(&mut part, dictionary)));
+    }
+
     /// Gaps of a stretch are told when their time comes.
     fn expect(&mut self, recording: &Recording, from: u64) {
         let gaps = recording.streams.iter().flat_map(LaneStream::gaps);
@@ -153,10 +200,13 @@ impl Into {
     }
 }
 
-impl Sink for Into {
+impl Sink for Into<'_> {
     fn event(&mut self, event: &Event, known: &EventContext<'_>) -> io::Result<()> {
         while let Some(gap) = self.gaps.pop_if(|gap| gap.begins_before(event.time)) {
             self.story.miss(&gap);
+        }
+        if self.story.is_full() {
+            self.turn(event.time);
         }
         if let Body::Enter(call) = &event.body
             && (self.open.len() < OPEN_MAX || self.open.contains_key(&event.tid))

@@ -78,7 +78,7 @@ struct CulpritObject {
 
 /// The answer.
 pub(super) fn answer(of: &mut Answered, coverage: &[String]) -> Result<String> {
-    let Answered { answer, wall } = of;
+    let Answered { answer, wall, .. } = of;
     let answer = std::mem::take(answer);
     let subject = answer.subject.as_ref();
     let object = Object {

@@ -1,13 +1,14 @@
-//! `flightctl why`: why a thread was slow. Events become a story ([`ingest`]) that the model
-//! of causes (`flightrec_analysis::why`) is asked about ([`run`]), with the names of the recording
-//! ([`words`]); of a snapshot about its cause (`cause`); the answer is text ([`text`]) or JSON
-//! ([`json`]).
+//! `flightctl why`: why a thread was slow. Events become a story (`ingest`) that the model
+//! of causes (`flightrec_analysis::why`) is asked about (`question`), with the names of the
+//! recording ([`words`]); of a snapshot about its cause (`cause`); the answer is text ([`text`]) or
+//! JSON ([`json`]).
 
 pub mod args;
 mod cause;
-pub mod ingest;
+mod ingest;
 pub mod json;
 pub mod plan;
+mod question;
 pub mod run;
 pub mod text;
 pub mod words;

@@ -1,21 +1,19 @@
 //! Reads the window, and asks.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use jiff::tz::TimeZone;
 
-use flightrec_analysis::why::{Answer, Story, Subject};
+use flightrec_analysis::why::{Answer, Subject};
 
 use super::args::WhyFormat;
-use super::cause::Cause;
 use super::ingest::Ingest;
 use super::plan::WhyPlan;
-use super::words::Dictionary;
+use super::question::{Found, Question};
 use super::{json, text};
 use crate::announce::announce;
 use crate::coverage::{self, Report};
 use crate::exit::Exit;
+use crate::memory;
 use crate::options::past::Past;
 use crate::output::{Output, note};
 use crate::source::history::{self, Chapter, Go};
@@ -30,24 +28,18 @@ const LAST_NS: u64 = 10_000_000_000;
 /// How much before a window is read for what descriptors stand for, where that is not known, ns:
 /// the daemon looks at all of them every 10 s.
 const BEFORE_NS: u64 = 12_000_000_000;
-/// How much around a moment is asked about where no call or wait is there, ns.
-const MOMENT_NS: u64 = 250_000_000;
-
 /// An answer, and what its times are by the wall clock.
 pub(crate) struct Answered {
     pub(crate) answer: Answer,
     pub(crate) wall: WallClock,
-}
-
-impl Answered {
-    fn trouble(&self) -> u64 {
-        self.answer.chain.first().map_or(0, |link| link.ns)
-    }
+    /// As of [`Found`].
+    worth: (bool, u64),
 }
 
 /// Answers.
 pub fn run(plan: &WhyPlan, zone: &TimeZone) -> Result<Exit> {
-    whole(plan, zone)?.finish()
+    let cause = plan.cause();
+    whole(Question::new(plan, cause.as_ref()), plan, zone)?.finish()
 }
 
 /// Why a thread was slow in the last 10 s, as lines: the answer and what is covered.
@@ -71,7 +63,7 @@ pub fn of_thread(origin: &Origin, tid: u32, zone: &TimeZone) -> Result<Vec<Strin
         of_cause: false,
         format: WhyFormat::Text,
     };
-    let (best, told) = whole(&plan, zone)?.answer();
+    let (best, told) = whole(Question::new(&plan, None), &plan, zone)?.answer();
     let mut lines: Vec<String> = match best {
         Some(mut best) => text::answer(&mut best, zone).lines().map(str::to_owned).collect(),
         None => vec!["the recording holds none of its events any more".to_owned()],
@@ -87,31 +79,39 @@ pub fn of_thread(origin: &Origin, tid: u32, zone: &TimeZone) -> Result<Vec<Strin
 /// The recording can't be read.
 #[cfg(feature = "export")]
 pub(crate) fn answered(plan: &WhyPlan, zone: &TimeZone) -> Result<Option<Answered>> {
-    Ok(whole(plan, zone)?.answer().0)
+    let cause = plan.cause();
+    Ok(whole(Question::new(plan, cause.as_ref()), plan, zone)?.answer().0)
 }
 
 /// Reads the window, and once more with what was before it where names are missing.
-fn whole<'a>(plan: &'a WhyPlan, zone: &'a TimeZone) -> Result<Whole<'a>> {
-    let mut whole = read(plan, zone, 0)?;
+fn whole<'a>(question: Question<'a>, plan: &'a WhyPlan, zone: &'a TimeZone) -> Result<Whole<'a>> {
+    let mut whole = read(question, plan, zone, 0)?;
     // All there is was read already.
     let is_all = plan.past.since == Edge::Open;
     if !is_all && whole.best().is_some_and(|best| best.answer.is_unnamed) {
-        whole = read(plan, zone, BEFORE_NS)?;
+        whole = read(question, plan, zone, BEFORE_NS)?;
     }
     Ok(whole)
 }
 
 /// Reads the window, with so much before it, and asks.
-fn read<'a>(plan: &'a WhyPlan, zone: &'a TimeZone, before: u64) -> Result<Whole<'a>> {
+fn read<'a>(
+    asked: Question<'a>,
+    plan: &'a WhyPlan,
+    zone: &'a TimeZone,
+    before: u64,
+) -> Result<Whole<'a>> {
+    memory::reserve(memory::beside());
     let mut whole = Whole {
         plan,
-        cause: plan.cause(),
+        asked,
         zone,
         before,
         seam: Seam::default(),
         told: Vec::new(),
         complete: true,
         going: None,
+        until: 0,
         answers: Vec::new(),
     };
     let mut question = plan.past.question(false);
@@ -139,8 +139,7 @@ fn read<'a>(plan: &'a WhyPlan, zone: &'a TimeZone, before: u64) -> Result<Whole<
 /// The window, chapter by chapter.
 struct Whole<'a> {
     plan: &'a WhyPlan,
-    /// Of the snapshot, where that is asked about.
-    cause: Option<Cause>,
+    asked: Question<'a>,
     zone: &'a TimeZone,
     /// How much before the window is read, ns.
     before: u64,
@@ -149,7 +148,9 @@ struct Whole<'a> {
     told: Vec<String>,
     complete: bool,
     /// A window that goes on in the next chapter.
-    going: Option<Ingest>,
+    going: Option<Ingest<'a>>,
+    /// Where the chapters of the window end so far: that of files may have no end of its own.
+    until: u64,
     answers: Vec<Answered>,
 }
 
@@ -159,7 +160,11 @@ impl Whole<'_> {
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
         let windows = self.windows(chapter, &wall);
         let going = self.going.take().filter(|_| chapter.joins.is_some_and(|joins| joins.before));
+        if going.is_none() {
+            self.until = 0;
+        }
         if !windows.is_empty() {
+            self.until = self.until.max(windows.hull().until);
             let covered = self.seam.between(chapter, windows.hull(), &mut wall, self.zone);
             self.told.extend(covered);
             self.told.extend(clock_lines(&windows, &mut wall, self.zone));
@@ -179,41 +184,22 @@ impl Whole<'_> {
             Some(joins) => self.asked(chapter, &wall).hull().within(joins.whole),
             None => windows.hull(),
         };
+        let asked = self.asked.of(chapter, &wall);
         let mut ingest = match going {
             Some(mut going) => {
-                going.go_on(chapter, window);
+                going.go_on(chapter, window, asked);
                 going
             }
-            None => Ingest::new(chapter, window, self.before),
+            None => Ingest::new(chapter, window, self.before, asked),
         };
         ingest.take(chapter, window)?;
         if chapter.joins.is_some_and(|joins| joins.behind) {
             self.going = Some(ingest);
             return Ok(());
         }
-        let (mut story, names) = ingest.finish();
-        let at = self.plan.at.map(|at| moment(&wall, at, chapter.present));
-        let answer = match &self.cause {
-            Some(cause) => Some(cause.ask(&mut story, &names)),
-            None => ask(self.plan, &mut story, &names, at),
-        };
-        let answer = answer.unwrap_or_else(|| story.none(&self.none()));
-        self.answers.push(Answered { answer, wall });
+        let Found { answer, worth } = ingest.finish(self.until);
+        self.answers.push(Answered { answer, wall, worth });
         Ok(())
-    }
-
-    /// What is said where nothing is as it was asked for.
-    fn none(&self) -> String {
-        let WhyPlan { call, slower_than, subject, .. } = self.plan;
-        let whose = if subject.is_any() { "" } else { " of these threads" };
-        let time = slower_than.map_or(String::new(), |ns| {
-            format!(" that took {:?} or longer", Duration::from_nanos(ns))
-        });
-        match call {
-            Some(call) => format!("the window has no {call}{whose}{time}"),
-            None if slower_than.is_some() => format!("the window has no call{whose}{time}"),
-            None => format!("the window has no activity{whose}"),
-        }
     }
 
     /// What is asked about, by the recording's clock.
@@ -235,13 +221,13 @@ impl Whole<'_> {
 
     /// The answer: of several recordings that of the one that has more of a cause.
     fn best(&self) -> Option<&Answered> {
-        self.answers.iter().max_by_key(|of| of.trouble())
+        self.answers.iter().max_by_key(|of| of.worth)
     }
 
     /// The answer, and what is covered.
     fn answer(self) -> (Option<Answered>, Vec<String>) {
         let Self { told, complete, answers, .. } = self;
-        let mut best = answers.into_iter().max_by_key(Answered::trouble);
+        let mut best = answers.into_iter().max_by_key(|of| of.worth);
         if let Some(best) = best.as_mut().filter(|_| !complete) {
             best.answer.complete = false;
             best.answer
@@ -271,30 +257,5 @@ impl Whole<'_> {
             }
         }
         Ok(exit)
-    }
-}
-
-/// A moment, ns of `CLOCK_MONOTONIC`.
-fn moment(wall: &WallClock, at: Edge, present: u64) -> u64 {
-    wall.windows(at, Edge::Open, present).hull().from
-}
-
-/// Asks what was asked.
-fn ask(plan: &WhyPlan, story: &mut Story, names: &Dictionary, at: Option<u64>) -> Option<Answer> {
-    if plan.call.is_some() || plan.slower_than.is_some() {
-        let at_least = plan.slower_than.unwrap_or(0);
-        let call = story.slowest_call(&plan.subject, plan.call.as_deref(), at_least, names)?;
-        return Some(story.answer_within(call.tid, call.from, call.until, names));
-    }
-    if let Some(at) = at {
-        story.narrow(at.saturating_sub(MOMENT_NS), at.saturating_add(MOMENT_NS));
-        let tid = story.worst(&plan.subject, names)?;
-        let (from, until) = story.episode(tid, at);
-        return Some(story.answer_within(tid, from, until, names));
-    }
-    match story.worst(&plan.subject, names) {
-        Some(tid) => Some(story.answer(tid, names)),
-        None if plan.subject.is_any() => Some(story.nothing()),
-        None => None,
     }
 }

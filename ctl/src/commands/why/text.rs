@@ -18,7 +18,7 @@ const SHARES_MAX: usize = 12;
 
 /// The answer.
 pub(super) fn answer(of: &mut Answered, zone: &TimeZone) -> String {
-    let Answered { answer, wall } = of;
+    let Answered { answer, wall, .. } = of;
     // Writing to a string can't fail.
     let mut out = format!("{}\n", answer.sentence);
     if answer.subject.is_some() {
