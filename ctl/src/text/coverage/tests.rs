@@ -4,6 +4,7 @@ use super::*;
 use crate::coverage::Report;
 use crate::source::Collector;
 use crate::window::Window;
+use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::meta::{Lanes, Meta};
@@ -107,7 +108,7 @@ fn skipped_runs_fail_only_a_window_that_surely_has_them() {
 #[test]
 fn a_ring_that_was_written_and_is_not_there_is_missing() {
     let mut totals = totals();
-    totals.cpus[0].events[1] = flightrec_format::abi::counts::Counts::first([7, 0, 0, 5]);
+    totals.cpus[0].events[1] = Counts::first([7, 0, 0, 5]);
     let (complete, text) = report(totals, 20 * S);
     assert!(!complete);
     assert!(
@@ -118,19 +119,21 @@ fn a_ring_that_was_written_and_is_not_there_is_missing() {
 
 #[test]
 fn what_a_lane_lacks_that_is_not_asked_for_is_told_and_does_not_count() {
-    let mut totals = totals();
-    totals.cpus[0].events[1] = flightrec_format::abi::counts::Counts::first([7, 0, 0, 5]);
-    let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
-    let recording = Collector::new(meta).finish(totals);
-    let told = |asked: Lane| {
+    let told = |lacks: Lane, asked: Lane| {
+        let mut totals = totals();
+        totals.cpus[0].events[lacks as usize] = Counts::first([7, 0, 0, 5]);
+        let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
+        let recording = Collector::new(meta).finish(totals);
         let window = Window { from: 20 * S, until: 30 * S };
         let report = Report::new(&recording, window, 30 * S).of_lanes(|lane| lane == asked);
         let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC);
         (report.is_complete(), lines.join("\n"))
     };
-    let (complete, text) = told(Lane::Syscall);
+    let (complete, text) = told(Lane::Sched, Lane::Syscall);
     assert!(complete && text.contains("CPUs 0 in lanes syscall, task, trace\ngap: "), "{text}");
     assert!(text.contains("events of lane sched: no event of it is asked for"), "{text}");
-    let (complete, text) = told(Lane::Sched);
+    let (complete, text) = told(Lane::Sched, Lane::Sched);
     assert!(!complete && !text.contains("asked for"), "{text}");
+    let (complete, text) = told(Lane::Task, Lane::Syscall);
+    assert!(!complete, "who threads are counts for all: {text}");
 }
