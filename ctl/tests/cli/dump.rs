@@ -181,7 +181,7 @@ fn what_is_not_asked_for_is_not_missing() {
     assert!(said.contains("gap: CPU 0, lane syscall, "), "{said}");
     let line = "not counted as missing: events of lane syscall: no event of it is asked for";
     assert!(said.contains(line), "{said}");
-    let out = dump(dir.path(), &["--format", "json", "--strict", "--event", "rename"]);
+    let out = dump(dir.path(), &["--format", "jsonl", "--strict", "--event", "rename"]);
     let text = stdout(&out);
     let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     assert_eq!(first["complete"], true, "{first}");
