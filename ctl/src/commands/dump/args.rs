@@ -34,9 +34,10 @@ pub struct DumpArgs {
     /// What is shown.
     #[command(flatten)]
     pub shown: ShownArgs,
-    /// Exit with status 3 if anything in the window is missing, on any CPU and lane, or a detail
-    /// that the filters need. Only what the quiet ring left out of processes that are not asked for
-    /// does not count. What the configuration leaves out is reported, but is no failure.
+    /// Exit with status 3 if anything in the window is missing, on any CPU, or a detail that the
+    /// filters need. What does not count: events of a lane of which the filters ask for no kind, and
+    /// what the quiet ring left out of processes that are not asked for. What the configuration
+    /// leaves out is reported, but is no failure.
     #[arg(long)]
     pub strict: bool,
     /// Colour.

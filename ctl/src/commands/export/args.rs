@@ -52,7 +52,7 @@ pub struct ExportArgs {
     /// [default: near; with --path: all].
     #[arg(long, value_name = "WHICH", value_enum, help_heading = "Output")]
     pub fds: Option<FdsArg>,
-    /// Exit with status 3 if anything in the window is missing.
+    /// Exit with status 3 if anything in the window is missing that the filters ask for.
     #[arg(long, help_heading = "Output")]
     pub strict: bool,
 }
