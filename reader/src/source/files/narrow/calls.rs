@@ -248,12 +248,12 @@ impl Found {
                 numbers.push(number);
             }
         }
-        let scan =
-            |pages: &[&Page], threads: &FxHashSet<u32>| scan::calls(pages, arguments, threads);
-        let (found, blocks) = map.last(Lane::Syscall, &asked, scan)?;
+        let (found, blocks) = map.last(Lane::Syscall, &asked, |pages, asked| {
+            scan::last(&scan::calls(pages, arguments, &scan::threads(asked)), asked)
+        })?;
         let mut last = FxHashMap::<usize, scan::Brief>::default();
         for (at, number) in numbers.into_iter().enumerate() {
-            let Some(brief) = found.get(&at) else { continue };
+            let Some((_, brief)) = found.get(&at) else { continue };
             let known = last.entry(number).or_insert(*brief);
             if known.time <= brief.time {
                 *known = *brief;

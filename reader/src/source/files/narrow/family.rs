@@ -78,7 +78,6 @@ fn shares_in(map: &Map<'_>, place: &Place<'_>, blocks: &[At], tids: &[u32]) -> O
         .map(|call| call.nr)
         .collect();
     // A child that shares descriptors changes those of its parent.
-    let mut shares = false;
     let cloning: Vec<At> = blocks
         .iter()
         .copied()
@@ -89,7 +88,8 @@ fn shares_in(map: &Map<'_>, place: &Place<'_>, blocks: &[At], tids: &[u32]) -> O
             map.get(*at).is_some_and(|block| block.may(has))
         })
         .collect();
-    map.decode(&cloning, |_, pages| {
+    let of_blocks = map.scan(&cloning, |_, pages| {
+        let mut shares = false;
         scan::each(pages, |event| {
             let (Body::Enter(call) | Body::Exit { call, .. }) = &event.body else { return };
             let flags = call.args.first().copied().unwrap_or(0) as u32;
@@ -99,8 +99,9 @@ fn shares_in(map: &Map<'_>, place: &Place<'_>, blocks: &[At], tids: &[u32]) -> O
                 && own == libc::CLONE_FILES as u32
                 && tids.binary_search(&event.tid).is_ok();
         });
+        shares
     })?;
-    Some(shares)
+    Some(of_blocks.contains(&true))
 }
 
 /// Bits of these kinds in their lane.

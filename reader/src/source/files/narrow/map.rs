@@ -1,5 +1,7 @@
 //! The blocks of system calls, scheduling and traces, with what the indexes say of each.
 
+use std::collections::hash_map::Entry;
+
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Page;
 use flightrec_store::Kind;
@@ -9,16 +11,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::decoded::Decoded;
 use super::super::load::{self, Job};
 use super::super::pages::most_pages;
-use super::scan::Brief;
 use super::{Place, indexes};
 use crate::memory;
 use crate::window::LEAD_IN_NS;
 
-/// Most blocks that are held decoded at a time.
-const TOGETHER: usize = 32;
-
 /// A block, by its place in the [`Map`].
 pub(super) type At = usize;
+
+/// A thread, and a moment before which something is to be found, ns of `CLOCK_MONOTONIC`.
+pub(super) type Moment = (u32, u64);
+
+/// When an event happened, ns of `CLOCK_MONOTONIC`, and what it is.
+pub(super) type Last<T> = (u64, T);
 
 /// A block.
 pub(super) struct Known<'a> {
@@ -158,16 +162,17 @@ impl<'a> Map<'a> {
         found.into_iter().filter(|(_, _, last)| *last >= least).map(|(at, ..)| at).collect()
     }
 
-    /// Of threads, each with a moment: the last of what `scan` tells of it before that, by number,
-    /// if there is any, in blocks of a lane; and all blocks that were looked at. `None`: some can't
+    /// Of threads, each with a moment: the last event of it before that, by number, if there is
+    /// any, in blocks of a lane; and all blocks that were looked at. `look` tells of some of them,
+    /// in their order, what the last event in a block's pages is, and its time. `None`: some can't
     /// be read.
-    pub(super) fn last(
+    pub(super) fn last<T: Send>(
         &self,
         lane: Lane,
-        asked: &[(u32, u64)],
-        scan: impl Fn(&[&Page], &FxHashSet<u32>) -> Vec<Brief> + Sync,
-    ) -> Option<(FxHashMap<usize, Brief>, FxHashSet<At>)> {
-        let (mut last, mut seen) = (FxHashMap::<usize, Brief>::default(), FxHashSet::default());
+        asked: &[Moment],
+        look: impl Fn(&[&Page], &[Moment]) -> Vec<Option<Last<T>>> + Sync,
+    ) -> Option<(FxHashMap<usize, Last<T>>, FxHashSet<At>)> {
+        let (mut last, mut seen) = (FxHashMap::<usize, Last<T>>::default(), FxHashSet::default());
         // What is still to be found: in blocks that begin before a moment.
         let mut open: Vec<(usize, u64)> =
             asked.iter().enumerate().map(|(number, (_, time))| (number, *time)).collect();
@@ -187,21 +192,18 @@ impl<'a> Map<'a> {
             blocks.sort_unstable();
             let found = self.scan(&blocks, |at, pages| {
                 let numbers = wanted.get(&at).map(Vec::as_slice).unwrap_or_default();
-                let of = |number: &usize| asked.get(*number).copied();
-                let threads = numbers.iter().filter_map(|number| Some(of(number)?.0)).collect();
-                let briefs = scan(pages, &threads);
-                let before = |number: &usize| {
-                    let (tid, time) = of(number)?;
-                    let before = briefs.partition_point(|b| (b.tid, b.time) < (tid, time));
-                    let before = before.checked_sub(1).and_then(|at| briefs.get(at));
-                    Some((*number, *before.filter(|brief| brief.tid == tid)?))
-                };
-                numbers.iter().filter_map(before).collect::<Vec<_>>()
+                let moments: Vec<Moment> =
+                    numbers.iter().filter_map(|number| asked.get(*number).copied()).collect();
+                let of_pages = numbers.iter().copied().zip(look(pages, &moments));
+                of_pages.filter_map(|(number, last)| Some((number, last?))).collect::<Vec<_>>()
             })?;
-            for (number, brief) in found.into_iter().flatten() {
-                let known = last.entry(number).or_insert(brief);
-                if known.time <= brief.time {
-                    *known = brief;
+            for (number, event) in found.into_iter().flatten() {
+                match last.entry(number) {
+                    Entry::Vacant(entry) => drop(entry.insert(event)),
+                    Entry::Occupied(mut entry) if entry.get().0 <= event.0 => {
+                        entry.insert(event);
+                    }
+                    Entry::Occupied(_) => {}
                 }
             }
             seen.extend(blocks);
@@ -224,24 +226,5 @@ impl<'a> Map<'a> {
             let pages: Vec<&Page> = pages.iter().map(|(page, _)| page).collect();
             look(known.get(number).map_or(0, |(at, _)| *at), &pages)
         })
-    }
-
-    /// Decodes blocks, and hands each one's pages over. `None`: some can't be read.
-    pub(super) fn decode(&self, blocks: &[At], mut take: impl FnMut(At, &[&Page])) -> Option<()> {
-        for some in blocks.chunks(TOGETHER) {
-            let jobs: Vec<Job<'_>> =
-                some.iter().filter_map(|at| Some(self.get(*at)?.job)).collect();
-            let mut next = some.iter();
-            let damaged = load::pages(&jobs, most_pages() / 2, Some(&self.decoded), |pages| {
-                let pages: Vec<&Page> = pages.iter().map(|(page, _)| page).collect();
-                if let Some(at) = next.next() {
-                    take(*at, &pages);
-                }
-            })?;
-            if !damaged.is_empty() {
-                return None;
-            }
-        }
-        Some(())
     }
 }

@@ -15,8 +15,8 @@ use flightrec_store::search::{self, BlockEntry, CallKey, Missing};
 use flightrec_store::{Content, Kind as Block};
 use rustc_hash::FxHashSet;
 
-use super::calls::{End, Found, PART, abi};
-use super::map::{At, Known, Map};
+use super::calls::{PART, abi};
+use super::map::{At, Known, Last, Map, Moment};
 use super::scan::{self, Arguments};
 use super::{Only, Picked, Place, Sought, family};
 use crate::source::snapshots;
@@ -39,7 +39,7 @@ pub(super) fn choose(
         return None;
     }
     let arguments = Arguments::new(place.meta);
-    if !tells_all(map, place, sought, &arguments)? {
+    if !tells_all(map, place, sought)? {
         return None;
     }
     let all = map.open(Lane::Syscall, place.from).count();
@@ -164,12 +164,7 @@ fn has_name(path: &[u8], wanted: &[Vec<u8>]) -> bool {
 
 /// Whether the calls behind the first stretch tell all of them that has to do with paths; `None`:
 /// it is not known.
-fn tells_all(
-    map: &Map<'_>,
-    place: &Place<'_>,
-    sought: &dyn Sought,
-    arguments: &Arguments,
-) -> Option<bool> {
+fn tells_all(map: &Map<'_>, place: &Place<'_>, sought: &dyn Sought) -> Option<bool> {
     let lacks = |(call, missing): &(CallKey, Missing)| {
         abi(call.0).is_none_or(|abi| sought.lacks_path(abi, call.1, *missing))
     };
@@ -183,22 +178,42 @@ fn tells_all(
             unbegun.push(at);
         }
     }
-    // A call that ends in a file may have begun in the one before.
-    let mut found = Found::default();
-    let ends = map.scan(&unbegun, |_, pages| {
+    // A call that ends in a block may have begun in one before.
+    let of_blocks = map.scan(&unbegun, |_, pages| {
         let mut ends = Vec::new();
         scan::each(pages, |event| {
-            if let Body::Exit { call, ret, entered: None } = &event.body
+            if let Body::Exit { call, entered: None, .. } = &event.body
                 && lacks(&((call.abi as u8, call.nr), Missing::of(call)))
             {
-                ends.push(End { tid: event.tid, time: event.time, began: None, ret: *ret });
+                ends.push((event.tid, event.time));
             }
         });
+        let mut last = scan::begins(pages, &ends).into_iter();
+        ends.retain(|_| !matches!(last.next(), Some(Some((_, true)))));
         ends
     })?;
-    found.ends.extend(ends.into_iter().flatten());
-    found.begin(map, place, arguments)?;
-    Some(found.ends.iter().all(|end| end.began.is_some()))
+    let ends: Vec<Moment> = of_blocks.into_iter().flatten().collect();
+    have_begun(map, place, &ends)
+}
+
+/// Whether all calls that end at these moments began in blocks before; `None`: it is not known.
+fn have_begun(map: &Map<'_>, place: &Place<'_>, ends: &[Moment]) -> Option<bool> {
+    // By number of the end: what its thread did last, under any of its ids.
+    let (mut asked, mut numbers) = (Vec::new(), Vec::new());
+    for (number, (tid, time)) in ends.iter().enumerate() {
+        for tid in place.names.before(*tid).chain([*tid]) {
+            asked.push((tid, *time));
+            numbers.push(number);
+        }
+    }
+    let (found, _) = map.last(Lane::Syscall, &asked, scan::begins)?;
+    let mut last: Vec<Option<Last<bool>>> = vec![None; ends.len()];
+    for (at, number) in numbers.into_iter().enumerate() {
+        if let (Some(last), Some(event)) = (last.get_mut(number), found.get(&at)) {
+            *last = (*last).max(Some(*event));
+        }
+    }
+    Some(last.into_iter().all(|last| last.is_some_and(|(_, begins)| begins)))
 }
 
 /// The processes that have such a path open where snapshots tell; `None`: one can't be read.

@@ -1,10 +1,11 @@
 //! What the events of some threads are, in short.
 
 use flightrec_format::abi::record::{Abi, NR_INVALID, StringStatus};
-use flightrec_format::decode::{Body, Call, Event, Page};
+use flightrec_format::decode::{Body, Call, Event, Half, Page};
 use flightrec_format::meta::Meta;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::map::{Last, Moment};
 use crate::names::{Calls, is_descriptor, is_directory};
 
 /// An event of a thread, in short.
@@ -111,6 +112,46 @@ pub(super) fn switches(pages: &[&Page], threads: &FxHashSet<u32>) -> Vec<Brief> 
     });
     found.sort_by_key(|brief| (brief.tid, brief.time));
     found
+}
+
+/// The threads of these moments.
+pub(super) fn threads(moments: &[Moment]) -> FxHashSet<u32> {
+    moments.iter().map(|(tid, _)| *tid).collect()
+}
+
+/// Of what these threads did, by thread and time: the last before each of these moments.
+pub(super) fn last(briefs: &[Brief], moments: &[Moment]) -> Vec<Option<Last<Brief>>> {
+    let last = |(tid, time): &Moment| {
+        let before = briefs.partition_point(|brief| (brief.tid, brief.time) < (*tid, *time));
+        let brief = before.checked_sub(1).and_then(|at| briefs.get(at))?;
+        (brief.tid == *tid).then_some((brief.time, *brief))
+    };
+    moments.iter().map(last).collect()
+}
+
+/// The last that a thread did of system calls in these pages before each of these moments, and
+/// whether a call began then. Of one moment, the last that was recorded counts.
+pub(super) fn begins(pages: &[&Page], moments: &[Moment]) -> Vec<Option<Last<bool>>> {
+    let mut of_threads: FxHashMap<u32, Vec<Last<bool>>> =
+        moments.iter().map(|(tid, _)| (*tid, Vec::new())).collect();
+    for brief in pages.iter().flat_map(|page| page.brief_calls()) {
+        let Some(of_thread) = of_threads.get_mut(&brief.tid) else { continue };
+        match brief.half {
+            Half::Enter => of_thread.push((brief.time, true)),
+            Half::Exit { .. } => of_thread.push((brief.time, false)),
+            Half::Whole { exited, .. } => of_thread.extend([(brief.time, true), (exited, false)]),
+        }
+    }
+    // Of one CPU they are in order.
+    for of_thread in of_threads.values_mut() {
+        of_thread.sort_by_key(|(time, _)| *time);
+    }
+    let last = |(tid, time): &Moment| {
+        let of_thread = of_threads.get(tid)?;
+        let before = of_thread.partition_point(|(at, _)| at < time);
+        of_thread.get(before.checked_sub(1)?).copied()
+    };
+    moments.iter().map(last).collect()
 }
 
 /// Goes through the events of pages.

@@ -13,7 +13,7 @@ use flightrec_store::search::BlockEntry;
 use rustc_hash::FxHashSet;
 
 use super::calls::PART;
-use super::map::{At, Known, Map};
+use super::map::{At, Known, Map, Moment};
 use super::scan::{self, Arguments, Brief, What};
 use super::{Picked, Place, Sought, family};
 use crate::source::sure::Skip;
@@ -93,14 +93,15 @@ fn requests(map: &Map<'_>, seeds: &[At], threads: &[u32]) -> Option<bool> {
     };
     let blocks: Vec<At> =
         seeds.iter().copied().filter(|at| map.get(*at).is_some_and(may)).collect();
-    let mut found = false;
-    map.decode(&blocks, |_, pages| {
+    let of_blocks = map.scan(&blocks, |_, pages| {
+        let mut found = false;
         scan::each(pages, |event| {
             found |=
                 KINDS.contains(&event.body.kind()) && threads.binary_search(&event.tid).is_ok();
         });
+        found
     })?;
-    Some(found)
+    Some(of_blocks.contains(&true))
 }
 
 /// From when on a stretch is read of which something is wanted from `from` on: each CPU goes idle
@@ -169,19 +170,21 @@ fn waits(map: &Map<'_>, seeds: &[At], threads: &[u32]) -> Option<bool> {
         seeds.iter().copied().filter(|at| map.get(*at).is_some_and(is_sched)).collect();
     let own: FxHashSet<u32> = threads.iter().copied().collect();
     // Who begins to run behind the threads, and when.
-    let mut others = Vec::new();
-    map.decode(&sched, |_, pages| {
-        for Brief { time, what, .. } in scan::switches(pages, &own) {
-            if let What::Switch { next, .. } = what
-                && next != 0
-                && !own.contains(&next)
-            {
-                others.push((next, time));
+    let of_blocks = map.scan(&sched, |_, pages| {
+        let others = scan::switches(pages, &own).into_iter().filter_map(|brief| match brief.what {
+            What::Switch { next, .. } if next != 0 && !own.contains(&next) => {
+                Some((next, brief.time))
             }
-        }
+            _ => None,
+        });
+        others.collect::<Vec<_>>()
     })?;
-    let (last, _) = map.last(Lane::Sched, &others, scan::switches)?;
-    let waits = |brief: &Brief| matches!(brief.what, What::Switch { io_wait: true, .. });
+    let others: Vec<Moment> = of_blocks.into_iter().flatten().collect();
+    let (last, _) = map.last(Lane::Sched, &others, |pages, asked| {
+        scan::last(&scan::switches(pages, &scan::threads(asked)), asked)
+    })?;
+    let waits =
+        |(_, brief): &(u64, Brief)| matches!(brief.what, What::Switch { io_wait: true, .. });
     Some(last.values().any(waits))
 }
 
@@ -197,15 +200,16 @@ fn shown(
     let is_of_calls = |block: &Known<'_>| block.lane == Lane::Syscall;
     let calls: Vec<At> =
         seeds.iter().copied().filter(|at| map.get(*at).is_some_and(is_of_calls)).collect();
-    let mut shown = Vec::new();
-    map.decode(&calls, |_, pages| {
-        for Brief { tid, time, what } in scan::calls(pages, &arguments, &own) {
-            if let What::Enter { descriptors: true, .. } | What::Exit { descriptors: true, .. } =
-                what
-            {
-                shown.push((tid, time));
-            }
-        }
+    let is_shown = |brief: &Brief| {
+        matches!(
+            brief.what,
+            What::Enter { descriptors: true, .. } | What::Exit { descriptors: true, .. }
+        )
+    };
+    let of_blocks = map.scan(&calls, |_, pages| {
+        let mut shown = scan::calls(pages, &arguments, &own);
+        shown.retain(is_shown);
+        shown.into_iter().map(|brief| (brief.tid, brief.time)).collect::<Vec<_>>()
     })?;
-    Some(shown)
+    Some(of_blocks.into_iter().flatten().collect())
 }
