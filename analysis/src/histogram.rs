@@ -50,6 +50,15 @@ impl Histogram {
     }
 
     fn add_to(&mut self, bucket: u16, n: u64) {
+        // Where no bucket between is empty, as is soon so of many values.
+        let first = self.buckets.first().map_or(0, |(at, _)| *at);
+        let place = usize::from(bucket.saturating_sub(first));
+        if let Some((at, count)) = self.buckets.get_mut(place)
+            && *at == bucket
+        {
+            *count = count.saturating_add(n);
+            return;
+        }
         match self.buckets.binary_search_by_key(&bucket, |(at, _)| *at) {
             Ok(at) => {
                 if let Some((_, count)) = self.buckets.get_mut(at) {
