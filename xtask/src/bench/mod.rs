@@ -11,6 +11,7 @@ mod read;
 mod why;
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -178,29 +179,10 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];
             run_command(cargo().args(["run", "--release", "--locked"]).args(example))
         }
-        Bench::StoreRead => {
-            run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
-            let flightctl = repository().join("target/release/flightctl");
-            let example = [
-                "run",
-                "--release",
-                "--locked",
-                "-p",
-                "flightctl",
-                "--example",
-                "bench_store_read",
-                "--",
-            ];
-            run_command(cargo().args(example).arg(flightctl))
-        }
+        Bench::StoreRead => run_command(&mut of_flightctl("bench_store_read")?),
         Bench::Search { events, rounds, keep, json } => {
-            run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
-            let flightctl = repository().join("target/release/flightctl");
-            let example =
-                ["run", "--release", "--locked", "-p", "flightctl", "--example", "bench_search"];
+            let mut command = of_flightctl("bench_search")?;
             let (events, rounds) = (events.to_string(), rounds.to_string());
-            let mut command = cargo();
-            command.args(example).arg("--").arg(flightctl);
             command.args(["--events", &events, "--rounds", &rounds]);
             command.args(json.then_some("--json"));
             if let Some(keep) = keep {
@@ -256,4 +238,15 @@ fn spread(values: &[f64]) -> (f64, f64, f64) {
         (Some(median), Some(least), Some(greatest)) => (*median, *least, *greatest),
         _ => (f64::NAN, f64::NAN, f64::NAN),
     }
+}
+
+/// An example of `flightctl` that measures it, told which program to measure. Both are built at
+/// once: for the example, other features of some crates are needed, and each set is built anew.
+fn of_flightctl(example: &str) -> Result<Command> {
+    let build = ["build", "--release", "--locked", "-p", "flightctl", "--bins", "--example"];
+    run_command(cargo().args(build).arg(example))?;
+    let built = repository().join("target/release");
+    let mut command = Command::new(built.join("examples").join(example));
+    command.arg(built.join("flightctl"));
+    Ok(command)
 }
