@@ -372,11 +372,12 @@ impl Disk {
     }
 }
 
-/// `linux_binprm.filename`: a string in kernel memory.
+/// `linux_binprm.filename`: the address of a string in kernel memory. As a number ([`number`]): no
+/// global function takes pointers of the kernel's.
 #[inline(always)]
-pub(crate) fn bprm_filename(bprm: *const u8) -> *const u8 {
-    // SAFETY: see `load`.
-    unsafe { load(bprm, offset!(bprm_filename)) }
+pub(crate) fn bprm_filename(bprm: u64) -> u64 {
+    // SAFETY: see `offset`.
+    peek(bprm.wrapping_add(unsafe { offset!(bprm_filename) } as u64))
 }
 
 /// Id of a control group (`struct cgroup`): the inode number of its directory.
