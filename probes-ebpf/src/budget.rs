@@ -9,9 +9,7 @@
 use aya_ebpf::helpers::generated::bpf_jiffies64;
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::record::{counter, kind};
-use flightrec_format::abi::state::{
-    Bucket, CpuState, GIVEN_STACKS, REFUSE_SYSCALL, SHARES, Share,
-};
+use flightrec_format::abi::state::{Bucket, CpuState, GIVEN_STACKS, REFUSE_SYSCALL, SHARES, Share};
 
 use crate::global::given;
 use crate::kernel::Task;
@@ -184,10 +182,8 @@ extern "C" fn draw_sched_fairly(
     let shares = &mut state.shares[i];
     let cost = bucket.cost;
     // The idle thread is nobody.
-    let first = Process {
-        tgid: if a == 0 { b } else { a },
-        began: if a == 0 { b_began } else { a_began },
-    };
+    let first =
+        Process { tgid: if a == 0 { b } else { a }, began: if a == 0 { b_began } else { a_began } };
     let at = share::find(shares, bucket, first);
     if a == 0 || b == 0 || a == b {
         return u32::from(share::draw(share::of(shares, at), bucket, cost));
@@ -210,8 +206,7 @@ extern "C" fn draw_sched_fairly(
 /// thread makes, if it is quiet enough.
 #[inline(always)]
 pub(crate) fn draw_trace(state: &mut CpuState, cost: u32) -> bool {
-    draw(&mut state.buckets[Lane::Sched as usize], cost)
-        || draw_of(state, Task::current(), cost)
+    draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_of(state, Task::current(), cost)
 }
 
 /// Takes a cost out of what scheduling has, at the expense of a thread's process.
@@ -266,8 +261,7 @@ pub(crate) fn draw_own_stack(state: &mut CpuState) -> bool {
 pub(crate) fn draw_sample(state: &mut CpuState, task: Task) -> bool {
     let cost = state.sample_cost as u32;
     let gives = state.enabled & GIVEN_STACKS == 0
-        && (draw(&mut state.buckets[Lane::Sched as usize], cost)
-            || draw_of(state, task, cost));
+        && (draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_of(state, task, cost));
     if !gives {
         count_refused_sample(state);
     }

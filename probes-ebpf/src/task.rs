@@ -15,7 +15,9 @@ use flightrec_format::abi::state::{
 };
 
 use crate::kernel::{Task, bprm_filename, comm_bytes, number};
-use crate::lane::{BODY, NAMES, RINGS_TASK, UNIT, Writer, length, is_cpu, state_of, store, this_cpu};
+use crate::lane::{
+    BODY, NAMES, RINGS_TASK, UNIT, Writer, is_cpu, length, state_of, store, this_cpu,
+};
 use crate::strings::{self, Source};
 use crate::{budget, slots};
 

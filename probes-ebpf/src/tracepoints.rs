@@ -199,17 +199,19 @@ extern "C" fn take_published(event: *const TraceEvent, scratch: *mut Scratch) ->
         let data = (&raw mut (*scratch).data).cast::<u8>();
         let fixed = u64::from((&raw const (*event).fixed).read_volatile());
         let parts = (&raw const (*event).parts).read_volatile();
-        let mut end = fixed;
+        // Kept there, so that the verifier follows what is behind each part once.
+        word!(scratch, length = fixed);
         copy(scratch, fixed);
         for i in 0..PARTS {
             if i as u32 >= parts {
                 break;
             }
             let (offset, length) = part((&raw const (*event).part[i]).read_volatile(), data);
-            if offset + length > end {
-                end = offset + length;
+            if offset + length > word!(scratch, length) {
+                word!(scratch, length = offset + length);
             }
         }
+        let end = word!(scratch, length);
         if end > fixed {
             copy(scratch, end);
         }
@@ -495,10 +497,7 @@ extern "C" fn write_tracepoint(state: *mut CpuState, scratch: *mut Scratch) -> u
 
 /// The same of one that has at most `MOST` bytes behind its header.
 #[inline(always)]
-fn write<const MOST: usize, const ROOM: usize>(
-    state: &mut CpuState,
-    scratch: *mut Scratch,
-) -> u32 {
+fn write<const MOST: usize, const ROOM: usize>(state: &mut CpuState, scratch: *mut Scratch) -> u32 {
     let i = Lane::Trace as usize;
     let tid = running::tid(state);
     let writer = Writer::open::<ROOM, true>(
