@@ -90,14 +90,10 @@ fn entry(table: *const CallTable, id: u64) -> u32 {
 
 const _: () = assert!(CALLS.is_power_of_two());
 
-/// With a call's number: it came by the 32-bit entry.
-const COMPAT: u64 = 1 << 63;
-
 /// 32-bit calls, x32 calls, and numbers that are no call, which stand for their first argument then.
 /// Apart, so that the usual call pays nothing for them.
 #[inline(always)]
-fn rare(id: u64, args: &mut Arguments) -> Call<impl Fn() -> u16 + Copy + use<>> {
-    let (is_compat, id) = (id & COMPAT != 0, id & !COMPAT);
+fn rare(id: u64, is_compat: bool, args: &mut Arguments) -> Call<impl Fn() -> u16 + Copy + use<>> {
     let (nr, abi, entry) = if is_compat && id < CALLS as u64 {
         (id as u16, Abi::Compat, entry(&raw const COMPAT_CALLS, id))
     } else if id ^ X32_BIT < u64::from(NR_INVALID) && !is_compat {
@@ -407,17 +403,22 @@ fn enter_rare(
     compat: impl Values,
 ) -> u32 {
     if is_compat {
-        put_rare_enter(state, id | COMPAT, &mut eight(compat))
+        put_rare_enter(state, id, 1, &mut eight(compat))
     } else {
-        put_rare_enter(state, id & !COMPAT, &mut eight(values))
+        put_rare_enter(state, id, 0, &mut eight(values))
     }
 }
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn put_rare_enter(state: *mut CpuState, id: u64, args: *mut Arguments) -> u32 {
+extern "C" fn put_rare_enter(
+    state: *mut CpuState,
+    id: u64,
+    is_compat: u32,
+    args: *mut Arguments,
+) -> u32 {
     let (Some(state), Some(args)) = (given(state), given(args)) else { return 0 };
-    let call = rare(id, args);
+    let call = rare(id, is_compat != 0, args);
     if reads_memory(state, call.entry) {
         put_enter::<true>(state, call, &*args, args);
     } else {
@@ -622,13 +623,16 @@ extern "C" fn put_exit_with_memory(
     0
 }
 
+/// With how a call began, as a function takes five arguments at most: it came by the 32-bit entry.
+const COMPAT: u32 = 1 << 31;
+
 #[inline(never)]
 fn exit_rare(state: &mut CpuState, task: *const u8, began: u32, regs: Regs, ret: i64) -> u32 {
     let id = regs.nr() as u64;
     if Task::from_arg(task).is_compat() {
-        put_rare_exit(state, began, id | COMPAT, &mut eight(Compat(regs)), ret)
+        put_rare_exit(state, began | COMPAT, id, &mut eight(Compat(regs)), ret)
     } else {
-        put_rare_exit(state, began, id & !COMPAT, &mut eight(Native(regs)), ret)
+        put_rare_exit(state, began, id, &mut eight(Native(regs)), ret)
     }
 }
 
@@ -642,8 +646,8 @@ extern "C" fn put_rare_exit(
     ret: i64,
 ) -> u32 {
     if let (Some(state), Some(args)) = (given(state), given(args)) {
-        let call = rare(id, args);
-        put_exit_of(state, began, call, args, ret);
+        let call = rare(id, began & COMPAT != 0, args);
+        put_exit_of(state, began & !COMPAT, call, args, ret);
     }
     0
 }
