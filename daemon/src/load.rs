@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use aya::programs::ProgramError;
 use aya::{Ebpf, EbpfLoader};
@@ -344,8 +346,25 @@ pub struct Loaded {
     pub object: Vec<u8>,
 }
 
+/// A loader, and the kernel's types at `btf`. Aya's loader reads those of the running kernel
+/// whatever it is given, which takes as long as reading them here: so both at a time.
+pub fn loader(btf: &Path) -> (EbpfLoader<'static>, Result<aya::Btf, aya::BtfError>) {
+    let parse = || aya::Btf::parse_file(btf, aya::Endianness::default());
+    thread::scope(|scope| {
+        let parsing = scope.spawn(parse);
+        let loader = EbpfLoader::new();
+        (loader, parsing.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
+}
+
 /// Creates the maps. Nothing is attached yet.
-pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
+pub fn load(
+    loader: EbpfLoader<'static>,
+    frozen: &Frozen<'_>,
+    btf: &aya::Btf,
+) -> Result<Loaded, LoadError> {
+    // For as long as what it is given lives.
+    let mut loader: EbpfLoader<'_> = loader;
     let offsets = Plain(frozen.offsets);
     let can_cast = u32::from(frozen.cast.is_some());
     let bytes = size_of::<CpuState>() as u32 * frozen.cpus.max(1);
@@ -361,7 +380,6 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         cast: frozen.cast,
     };
     let (programs, begin) = relocation::put_in(PROBES, &known).map_err(LoadError::Members)?;
-    let mut loader = EbpfLoader::new();
     for (global, words) in frozen.groups {
         loader.override_global(global, words.as_slice(), true);
     }

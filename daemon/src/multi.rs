@@ -29,8 +29,12 @@ pub fn pin(program: &str) -> String {
 /// Loads these programs, with the maps that are loaded, and pins them; on a kernel that does not
 /// take them, none.
 pub fn load(object: &[u8], ebpf: &Ebpf, programs: &[&str], dir: &Path) {
+    let relocated = match relocated(object, ebpf, programs) {
+        Ok(relocated) => relocated,
+        Err(e) => return debug!("functions are probed one by one: {e}"),
+    };
     for program in programs {
-        let loaded = instructions(object, ebpf, program).and_then(|instructions| {
+        let loaded = instructions(&relocated, program).and_then(|instructions| {
             let program = sys::load_uprobe_multi(program, &instructions)?;
             // Some kernels take the program, and have no such links.
             sys::knows_uprobe_multi(program.as_fd())?;
@@ -44,13 +48,11 @@ pub fn load(object: &[u8], ebpf: &Ebpf, programs: &[&str], dir: &Path) {
     }
 }
 
-/// A program's instructions, with the maps that it uses.
-fn instructions(object: &[u8], ebpf: &Ebpf, program: &str) -> io::Result<Vec<u64>> {
+/// These programs, with the maps that they use.
+fn relocated(object: &[u8], ebpf: &Ebpf, programs: &[&str]) -> io::Result<Object> {
     let mut object = Object::parse(object).map_err(io::Error::other)?;
     // Of the others, not all can be had without their maps.
-    object.programs.retain(|name, _| name == program);
-    let key = object.programs.get(program).map(aya_obj::Program::function_key);
-    let key = key.ok_or_else(|| io::Error::other("no such program"))?;
+    object.programs.retain(|name, _| programs.contains(&name.as_str()));
     let sections: HashSet<usize> = object.functions.keys().map(|(section, _)| *section).collect();
     let maps = object.maps.clone();
     let known = maps
@@ -58,6 +60,13 @@ fn instructions(object: &[u8], ebpf: &Ebpf, program: &str) -> io::Result<Vec<u64
         .filter_map(|(name, map)| Some((name.as_str(), descriptor(ebpf.map(name)?)?, map)));
     object.relocate_maps(known, &sections).map_err(io::Error::other)?;
     object.relocate_calls(&sections).map_err(io::Error::other)?;
+    Ok(object)
+}
+
+/// A program's instructions.
+fn instructions(object: &Object, program: &str) -> io::Result<Vec<u64>> {
+    let key = object.programs.get(program).map(aya_obj::Program::function_key);
+    let key = key.ok_or_else(|| io::Error::other("no such program"))?;
     let function = object.functions.get(&key).ok_or_else(|| io::Error::other("no instructions"))?;
     let word = |of: &aya_obj::generated::bpf_insn| {
         let registers = u64::from(of.dst_reg()) | u64::from(of.src_reg()) << 4;

@@ -346,9 +346,10 @@ impl Recording {
             descriptor_pages: sizing.descriptor_pages,
             quiet_pages: sizing.quiet_pages * cpus,
         };
-        let kernel_btf = aya::Btf::parse_file(&plan.btf, aya::Endianness::default())
-            .map_err(|e| io(plan.btf.display().to_string())(io::Error::other(e)))?;
-        let mut loaded = load::load(&frozen, &kernel_btf)?;
+        let (loader, kernel_btf) = load::loader(&plan.btf);
+        let kernel_btf =
+            kernel_btf.map_err(|e| io(plan.btf.display().to_string())(io::Error::other(e)))?;
+        let mut loaded = load::load(loader, &frozen, &kernel_btf)?;
         load::pin_maps(&loaded, &new.join("maps"))?;
         let map = |name: &str| {
             let path = new.join("maps").join(name);

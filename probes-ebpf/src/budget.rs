@@ -1,13 +1,17 @@
 //! What recording may cost: each CPU's token buckets ([`Bucket`]).
 //!
+//! What runs where a bucket holds little is a global function each: the verifier goes through it once
+//! ([`crate::global`]).
+//!
 //! A CPU's bucket is drawn from by its own programs. Where one interrupts another (see `lane`), a
 //! drawing may be lost, which the next make up for; the counters may not, and are atomic.
 
 use aya_ebpf::helpers::generated::bpf_jiffies64;
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::record::{counter, kind};
-use flightrec_format::abi::state::{Bucket, CpuState, GIVEN_STACKS, REFUSE_SYSCALL};
+use flightrec_format::abi::state::{Bucket, CpuState, GIVEN_STACKS, REFUSE_SYSCALL, SHARES, Share};
 
+use crate::global::given;
 use crate::kernel::Task;
 use crate::share::{self, Process};
 use crate::{atomic, lane};
@@ -54,8 +58,10 @@ pub(crate) fn draw_call(state: &mut CpuState, cost: u32) -> bool {
 }
 
 /// Looks at who draws.
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn draw_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
+extern "C" fn draw_call_fairly(state: *mut CpuState, cost: u32) -> u32 {
+    let Some(state) = given(state) else { return 0 };
     if state.enabled & REFUSE_SYSCALL != 0 {
         return 0;
     }
@@ -94,8 +100,10 @@ fn know_drawer(state: &mut CpuState) -> u64 {
 }
 
 /// Sees whether the process that runs makes so few calls that nothing of them is left out.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) fn see_drawer(state: &mut CpuState) -> u32 {
+pub(crate) extern "C" fn see_drawer(state: *mut CpuState) -> u32 {
+    let Some(state) = given(state) else { return 0 };
     let i = Lane::Syscall as usize;
     know_drawer(state);
     let share = share::of(&mut state.shares[i], state.drawer.at);
@@ -118,8 +126,10 @@ pub(crate) fn owe(state: &mut CpuState, cost: u32) {
     }
 }
 
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn owe_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
+extern "C" fn owe_call_fairly(state: *mut CpuState, cost: u32) -> u32 {
+    let Some(state) = given(state) else { return 0 };
     let i = Lane::Syscall as usize;
     know_drawer(state);
     let (share, bucket) = (share::of(&mut state.shares[i], state.drawer.at), &mut state.buckets[i]);
@@ -137,7 +147,7 @@ fn owe_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
 pub(crate) fn draw_sched(state: &mut CpuState, one: Task, other: Task) -> bool {
     let bucket = &mut state.buckets[Lane::Sched as usize];
     let cost = bucket.cost;
-    draw(bucket, cost) || draw_sched_fairly(state, one.as_ptr(), other.as_ptr()) != 0
+    draw(bucket, cost) || draw_sched_of(state, one, other)
 }
 
 /// Takes the cost of an event in which the running thread does something to `task`.
@@ -145,30 +155,40 @@ pub(crate) fn draw_sched(state: &mut CpuState, one: Task, other: Task) -> bool {
 pub(crate) fn draw_wakeup(state: &mut CpuState, task: Task) -> bool {
     let bucket = &mut state.buckets[Lane::Sched as usize];
     let cost = bucket.cost;
-    draw(bucket, cost) || draw_sched_fairly(state, Task::current().as_ptr(), task.as_ptr()) != 0
+    draw(bucket, cost) || draw_sched_of(state, Task::current(), task)
 }
 
-/// The same where there is not plenty: the event is recorded if either of the two is quiet enough,
-/// and the louder one pays.
+/// The same where there is not plenty.
+#[inline(always)]
+fn draw_sched_of(state: &mut CpuState, one: Task, other: Task) -> bool {
+    let (a, b) = (one.tgid(), other.tgid());
+    draw_sched_fairly(state, a, one.start_time(), b, other.start_time()) != 0
+}
+
+/// The event is recorded if either of the two is quiet enough, and the louder one pays.
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> u32 {
+extern "C" fn draw_sched_fairly(
+    state: *mut CpuState,
+    a: u32,
+    a_began: u64,
+    b: u32,
+    b_began: u64,
+) -> u32 {
+    let Some(state) = given(state) else { return 0 };
     let i = Lane::Sched as usize;
-    let (one, other) = (Task::from_arg(one), Task::from_arg(other));
     refill(&mut state.buckets[i]);
     let bucket = &mut state.buckets[i];
     let shares = &mut state.shares[i];
     let cost = bucket.cost;
-    let (a, b) = (one.tgid(), other.tgid());
     // The idle thread is nobody.
-    let first = Process {
-        tgid: if a == 0 { b } else { a },
-        began: if a == 0 { other.start_time() } else { one.start_time() },
-    };
+    let first =
+        Process { tgid: if a == 0 { b } else { a }, began: if a == 0 { b_began } else { a_began } };
     let at = share::find(shares, bucket, first);
     if a == 0 || b == 0 || a == b {
         return u32::from(share::draw(share::of(shares, at), bucket, cost));
     }
-    let second = share::find(shares, bucket, Process { tgid: b, began: other.start_time() });
+    let second = share::find(shares, bucket, Process { tgid: b, began: b_began });
     let (spent, also) = (
         share::weight(share::of(shares, at), bucket),
         share::weight(share::of(shares, second), bucket),
@@ -186,18 +206,30 @@ fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> 
 /// thread makes, if it is quiet enough.
 #[inline(always)]
 pub(crate) fn draw_trace(state: &mut CpuState, cost: u32) -> bool {
-    draw(&mut state.buckets[Lane::Sched as usize], cost)
-        || draw_of(state, Task::current().as_ptr(), cost) != 0
+    draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_of(state, Task::current(), cost)
 }
 
 /// Takes a cost out of what scheduling has, at the expense of a thread's process.
-#[inline(never)]
-fn draw_of(state: &mut CpuState, task: *const u8, cost: u32) -> u32 {
+#[inline(always)]
+fn draw_of(state: &mut CpuState, task: Task, cost: u32) -> bool {
     let i = Lane::Sched as usize;
-    let task = Task::from_arg(task);
-    refill(&mut state.buckets[i]);
-    let (bucket, shares) = (&mut state.buckets[i], &mut state.shares[i]);
-    let at = share::find(shares, bucket, Process { tgid: task.tgid(), began: task.start_time() });
+    let (bucket, shares) = (&raw mut state.buckets[i], &raw mut state.shares[i]);
+    draw_fairly(bucket, shares, task.tgid(), task.start_time(), cost) != 0
+}
+
+/// Takes a cost out of a bucket, at the expense of a process.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn draw_fairly(
+    bucket: *mut Bucket,
+    shares: *mut [Share; SHARES],
+    tgid: u32,
+    began: u64,
+    cost: u32,
+) -> u32 {
+    let (Some(bucket), Some(shares)) = (given(bucket), given(shares)) else { return 0 };
+    refill(bucket);
+    let at = share::find(shares, bucket, Process { tgid, began });
     u32::from(share::draw(share::of(shares, at), bucket, cost))
 }
 
@@ -208,7 +240,7 @@ pub(crate) fn draw_stack(state: &mut CpuState, task: Task) -> bool {
     let i = Lane::Sched as usize;
     let cost = state.stack_cost as u32;
     let gives = state.enabled & GIVEN_STACKS == 0
-        && (draw(&mut state.buckets[i], cost) || draw_of(state, task.as_ptr(), cost) != 0);
+        && (draw(&mut state.buckets[i], cost) || draw_of(state, task, cost));
     if !gives {
         state.throttled[i][counter(kind::STACK)] += 1;
     }
@@ -220,8 +252,7 @@ pub(crate) fn draw_stack(state: &mut CpuState, task: Task) -> bool {
 #[inline(always)]
 pub(crate) fn draw_own_stack(state: &mut CpuState) -> bool {
     let cost = state.stack_cost as u32;
-    draw(&mut state.buckets[Lane::Sched as usize], cost)
-        || draw_of(state, Task::current().as_ptr(), cost) != 0
+    draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_of(state, Task::current(), cost)
 }
 
 /// Takes the cost of a sample's frames, at the expense of `task`, which runs; counts one that is
@@ -230,8 +261,7 @@ pub(crate) fn draw_own_stack(state: &mut CpuState) -> bool {
 pub(crate) fn draw_sample(state: &mut CpuState, task: Task) -> bool {
     let cost = state.sample_cost as u32;
     let gives = state.enabled & GIVEN_STACKS == 0
-        && (draw(&mut state.buckets[Lane::Sched as usize], cost)
-            || draw_of(state, task.as_ptr(), cost) != 0);
+        && (draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_of(state, task, cost));
     if !gives {
         count_refused_sample(state);
     }
@@ -251,8 +281,10 @@ pub(crate) fn draw_unowned(state: &mut CpuState, cost: u32) -> bool {
     draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_what_is_left(state, cost) != 0
 }
 
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn draw_what_is_left(state: &mut CpuState, cost: u32) -> u32 {
+extern "C" fn draw_what_is_left(state: *mut CpuState, cost: u32) -> u32 {
+    let Some(state) = given(state) else { return 0 };
     let bucket = &mut state.buckets[Lane::Sched as usize];
     refill(bucket);
     let tokens = bucket.tokens - i64::from(cost);
@@ -276,29 +308,23 @@ pub(crate) fn mean(mean: u64, value: u64) -> u64 {
 /// without end; counts an event of `kind` that is refused.
 #[inline(always)]
 pub(crate) fn draw_task(state: &mut CpuState, task: Task, kind: u8, cost: u32) -> bool {
-    let gives = draw(&mut state.buckets[Lane::Task as usize], cost)
-        || draw_task_fairly(state, task.as_ptr(), cost) != 0;
+    let i = Lane::Task as usize;
+    let (bucket, shares) = (&mut state.buckets[i], &raw mut state.shares[i]);
+    let gives = draw(bucket, cost)
+        || draw_fairly(bucket, shares, task.tgid(), task.start_time(), cost) != 0;
     if !gives {
         refuse::<{ Lane::Task as usize }>(state, kind);
     }
     gives
 }
 
-#[inline(never)]
-fn draw_task_fairly(state: &mut CpuState, task: *const u8, cost: u32) -> u32 {
-    let i = Lane::Task as usize;
-    let task = Task::from_arg(task);
-    refill(&mut state.buckets[i]);
-    let (bucket, shares) = (&mut state.buckets[i], &mut state.shares[i]);
-    let at = share::find(shares, bucket, Process { tgid: task.tgid(), began: task.start_time() });
-    u32::from(share::draw(share::of(shares, at), bucket, cost))
-}
-
 /// The process has ended: its places are free.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) fn forget(state: &mut CpuState, tgid: u32) -> u32 {
+pub(crate) extern "C" fn forget_drawer(state: *mut CpuState, tgid: u32) -> u32 {
+    let Some(state) = given(state) else { return 0 };
     for shares in &mut state.shares {
-        share::forget(shares, tgid);
+        share::leave(shares, tgid);
     }
     0
 }

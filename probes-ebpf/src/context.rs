@@ -8,7 +8,7 @@ use flightrec_format::abi::probe::{ABSENT, ContextOffsets, preempt};
 use flightrec_format::abi::record::WakeContext;
 use flightrec_format::abi::state::{CpuState, NO_PREEMPT_COUNT};
 
-use crate::kernel::{Task, peek};
+use crate::kernel::{Task, can_cast, peek};
 
 /// Filled by the loader, where the kernel tells.
 #[unsafe(no_mangle)]
@@ -20,10 +20,6 @@ static CONTEXT_OFFSETS: ContextOffsets = ContextOffsets {
     hardirq: 0,
     nmi: 0,
 };
-
-/// Not 0: [`Task::cast`] makes a pointer of any address. Filled by the loader.
-#[unsafe(no_mangle)]
-static CAN_CAST: u32 = 0;
 
 /// The member of [`CONTEXT_OFFSETS`], read so that the compiler does not assume its initial value.
 macro_rules! offset {
@@ -42,12 +38,7 @@ fn is_known() -> bool {
 /// The preemption count at an address that [`find`] found.
 #[inline(always)]
 fn count(address: u64) -> u32 {
-    // SAFETY: a static of ours; volatile because the loader replaces its value.
-    if unsafe { (&raw const CAN_CAST).read_volatile() } != 0 {
-        Task::cast(address).first_word()
-    } else {
-        peek(address)
-    }
+    if can_cast() { Task::cast(address).first_word() } else { peek(address) }
 }
 
 /// Sees to it that the address of the CPU's preemption count is known. `prev`: the thread that

@@ -47,6 +47,18 @@ macro_rules! offset {
     };
 }
 
+/// Not 0: [`Task::cast`] makes a pointer of any address. A constant to the verifier. Filled by the
+/// loader.
+#[unsafe(no_mangle)]
+static CAN_CAST: u32 = 0;
+
+/// Whether [`Task::cast`] does so.
+#[inline(always)]
+pub(crate) fn can_cast() -> bool {
+    // SAFETY: a static of ours; volatile because the loader replaces its value.
+    unsafe { (&raw const CAN_CAST).read_volatile() != 0 }
+}
+
 /// Filled by the loader, where the kernel tells.
 #[unsafe(no_mangle)]
 static IO_WAIT_OFFSETS: IoWaitOffsets = IoWaitOffsets { word: 0, mask: 0 };
@@ -144,6 +156,15 @@ impl Task {
         Self(task)
     }
 
+    /// The same, for members that are pointers: of each such load from an argument the verifier
+    /// looks up by names, among all types of the kernel, whether what it points to is to be relied
+    /// on (`btf_nested_type_is_trusted`, kernel/bpf/btf.c, Linux 6.18): ms each time that it comes
+    /// there. Of what was made of a number it knows that it is not. The program is the same.
+    #[inline(always)]
+    fn untrusted(self) -> Self {
+        if can_cast() { Self::cast(self.0 as u64) } else { self }
+    }
+
     /// A tracepoint's task argument.
     #[inline(always)]
     pub(crate) fn from_arg(p: *const u8) -> Self {
@@ -239,7 +260,7 @@ impl Task {
     pub(crate) fn run_queue(self, cfs_rq: u32, rq: u32) -> u64 {
         // SAFETY: see `load`; the verifier makes the second load a fault-tolerant one.
         unsafe {
-            let queue: *const u8 = load(self.0, cfs_rq as usize);
+            let queue: *const u8 = load(self.untrusted().0, cfs_rq as usize);
             load(queue, rq as usize)
         }
     }
@@ -263,7 +284,7 @@ impl Task {
         // SAFETY: see `load`; a task always has a real parent, and the verifier makes the second
         // load a fault-tolerant one.
         unsafe {
-            let parent: *const u8 = load(self.0, offset!(real_parent));
+            let parent: *const u8 = load(self.untrusted().0, offset!(real_parent));
             load(parent, offset!(tgid))
         }
     }
@@ -273,7 +294,7 @@ impl Task {
     pub(crate) fn cgroup(self) -> u64 {
         // SAFETY: see `ppid`; a task always has its set of groups, and that a group and a node.
         unsafe {
-            let set: *const u8 = load(self.0, offset!(cgroups));
+            let set: *const u8 = load(self.untrusted().0, offset!(cgroups));
             group_id(load(set, offset!(dfl_cgrp)))
         }
     }
@@ -282,7 +303,7 @@ impl Task {
     #[inline(always)]
     pub(crate) fn mm(self) -> u64 {
         // SAFETY: see `load`.
-        unsafe { load(self.0, offset!(mm)) }
+        unsafe { load(self.untrusted().0, offset!(mm)) }
     }
 
     /// Where the program's arguments stand in user memory: start and length.
@@ -290,7 +311,7 @@ impl Task {
     pub(crate) fn arg_range(self) -> (u64, u64) {
         // SAFETY: see `ppid`; the caller is the thread itself, just after exec, so it has an mm.
         unsafe {
-            let mm: *const u8 = load(self.0, offset!(mm));
+            let mm: *const u8 = load(self.untrusted().0, offset!(mm));
             if mm.is_null() {
                 return (0, 0);
             }
@@ -372,11 +393,12 @@ impl Disk {
     }
 }
 
-/// `linux_binprm.filename`: a string in kernel memory.
+/// `linux_binprm.filename`: the address of a string in kernel memory. As a number ([`number`]): no
+/// global function takes pointers of the kernel's.
 #[inline(always)]
-pub(crate) fn bprm_filename(bprm: *const u8) -> *const u8 {
-    // SAFETY: see `load`.
-    unsafe { load(bprm, offset!(bprm_filename)) }
+pub(crate) fn bprm_filename(bprm: u64) -> u64 {
+    // SAFETY: see `offset`.
+    peek(bprm.wrapping_add(unsafe { offset!(bprm_filename) } as u64))
 }
 
 /// Id of a control group (`struct cgroup`): the inode number of its directory.

@@ -31,6 +31,7 @@ use flightrec_format::abi::record::{self, TICK_NS, counter, kind};
 use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD};
 
 use crate::atomic;
+use crate::global::given;
 
 /// `BPF_F_MMAPABLE`, include/uapi/linux/bpf.h.
 const MMAPABLE: u32 = 1 << 10;
@@ -152,6 +153,18 @@ pub(crate) fn state_of(cpu: u32) -> *mut CpuState {
     state
 }
 
+/// Whether a CPU can have this number.
+#[inline(always)]
+pub(crate) fn is_cpu(cpu: u32) -> bool {
+    let mut at = u64::from(cpu) + 1;
+    // SAFETY: a comparison, with what the loader puts in: the last CPU's number.
+    unsafe {
+        asm!("if {cpu} <= {last} goto +1", "{at} = 0", at = inout(reg) at,
+            cpu = in(reg) u64::from(cpu), last = const LAST_CPU, options(nomem, nostack));
+    }
+    at != 0
+}
+
 /// `value`, which is at most `OF` less `ROOM`, so that the verifier knows it wherever the compiler
 /// keeps it. Up to Linux 6.8 a number that was put on the stack before it was compared is another
 /// one to the verifier than the one compared (seen on 6.1: `check_stack_write_fixed_off`,
@@ -175,18 +188,21 @@ pub(crate) struct Writer<'a> {
     page: *mut Page,
     /// Body offset of the next record.
     pub(crate) at: usize,
-    /// The page was opened just now.
-    pub(crate) fresh: bool,
     /// Time of the event, ns. Read once the lane is held, so that a lane's times never go back.
     pub(crate) now: u64,
 }
 
 impl<'a> Writer<'a> {
-    /// Finds room for `need` bytes; opens the next page where the current one has too little.
-    /// On `None` nothing is recorded, and it is counted why. The lane is busy until
-    /// [`Self::publish`]. `LEAST` is what `need` is at least, and what the verifier is told: a
-    /// bound that varies would not survive Linux 6.1's (see [`bounded`]). `PREEMPTIBLE`: another
-    /// program of the lane that may be preempted as well can run in the middle of this one.
+    /// Finds room for `need` bytes; opens the next page where the current one has too little. Names
+    /// the `thread` of the records that follow, where the lane's last record was of another one; of
+    /// `None`, none. On `None` nothing is recorded, and it is counted why. The lane is busy until
+    /// [`Self::publish`]. `LEAST` is what `need` is at least, [`NAMES`] included, and what the
+    /// verifier is told: a bound that varies would not survive Linux 6.1's (see [`bounded`]).
+    /// `PREEMPTIBLE`: another program of the lane that may be preempted as well can run in the
+    /// middle of this one.
+    ///
+    /// Where the place is comes from the lane's state after each branch, so that the verifier
+    /// follows what is behind them once.
     #[inline(always)]
     pub(crate) fn open<const LEAST: usize, const PREEMPTIBLE: bool>(
         lane: &'a mut LaneState,
@@ -194,6 +210,7 @@ impl<'a> Writer<'a> {
         rings: &'static Array<Page>,
         name: Lane,
         need: usize,
+        thread: Option<u32>,
     ) -> Option<Self> {
         if !claim::<PREEMPTIBLE>(lane, name) {
             return None;
@@ -203,24 +220,30 @@ impl<'a> Writer<'a> {
             // To the tick of calls' durations: finer times are noise, of which most of a file was.
             now &= !(TICK_NS - 1);
         }
-        // SAFETY: a field of our own; volatile so that it is loaded once, and the bound that the
-        // verifier sees is the bound used.
-        let off = unsafe { (&raw const lane.off).read_volatile() as usize };
-        if off <= BODY - need {
-            let Some(page) = rings.get_ptr_mut(lane.ring_base + lane.page) else {
-                lane.busy = 0;
-                return None;
-            };
-            Some(Self { lane, page, at: bounded::<LEAST, BODY>(off), fresh: false, now })
-        } else {
-            let page = next_page(lane, rings, name, now);
-            if page.is_null() {
-                *no_ring += 1;
-                lane.busy = 0;
-                return None;
-            }
-            Some(Self { lane, page, at: further(name), fresh: true, now })
+        if (off(lane) > BODY - need || now.wrapping_sub(lane.base) >> 32 != 0)
+            && make_room(lane, name as u32, need as u32, now) == 0
+        {
+            *no_ring += 1;
+            lane.busy = 0;
+            return None;
         }
+        let Some(page) = rings.get_ptr_mut(lane.ring_base + lane.page) else {
+            lane.busy = 0;
+            return None;
+        };
+        if let Some(tid) = thread
+            && lane.tid != tid
+        {
+            let at = bounded::<LEAST, { BODY + TIME }>(off(lane));
+            // SAFETY: inside the page by the bound.
+            unsafe {
+                store::<HEADER_LEN>(page.cast::<u8>().add(at), thread_header(tid));
+                (&raw mut lane.off).write_volatile((at + THREAD) as u32);
+            }
+            lane.tid = tid;
+        }
+        let at = bounded::<LEAST, { BODY + NAMES }>(off(lane));
+        Some(Self { lane, page, at, now })
     }
 
     #[inline(always)]
@@ -261,33 +284,16 @@ impl<'a> Writer<'a> {
         unsafe { self.page.cast::<u8>().add(self.at) }
     }
 
-    /// Names the thread of the records that follow, where the page is new, or the lane's last record
-    /// was of another one.
-    #[inline(always)]
-    pub(crate) fn of_thread(&mut self, tid: u32) {
-        if self.fresh || self.lane.tid != tid {
-            self.thread(tid);
-            self.lane.tid = tid;
-        }
-    }
-
     /// Names the thread of the records that follow.
     #[inline(always)]
     pub(crate) fn thread(&mut self, tid: u32) {
-        self.word(record::header(kind::THREAD, length(0), 0, tid));
+        self.word(thread_header(tid));
     }
 
-    /// The upper half of a record's header: its time. Puts a new time base first where the last
-    /// one is more than 2^32 ns (4.3 s) ago.
+    /// The upper half of a record's header: its time.
     #[inline(always)]
-    pub(crate) fn time(&mut self) -> u32 {
-        let mut since = self.now.wrapping_sub(self.lane.base);
-        if since >> 32 != 0 {
-            self.words(record::header(kind::TIME, length(8), 0, 0), self.now);
-            self.lane.base = self.now;
-            since = 0;
-        }
-        since as u32
+    pub(crate) fn time(&self) -> u32 {
+        self.now.wrapping_sub(self.lane.base) as u32
     }
 
     /// Writes a record of a header and a body of fixed fields.
@@ -364,21 +370,76 @@ fn claim<const PREEMPTIBLE: bool>(lane: &mut LaneState, name: Lane) -> bool {
 
 const _: () = assert!(core::mem::offset_of!(LaneState, busy) % 8 == 0);
 
-/// Opens the ring's next page, in the order that readers rely on: used = 0, seq, the rest.
+/// Bytes of a THREAD and of a TIME record, which may stand before an event's own.
+const THREAD: usize = 8;
+const TIME: usize = 16;
+/// Bytes of both.
+pub(crate) const NAMES: usize = THREAD + TIME;
+
+#[inline(always)]
+fn thread_header(tid: u32) -> u64 {
+    record::header(kind::THREAD, length(0), 0, tid)
+}
+
+/// [`LaneState::off`], of which the verifier then knows nothing.
+#[inline(always)]
+fn off(lane: &LaneState) -> usize {
+    // SAFETY: a field of our own; volatile so that it is loaded here.
+    unsafe { (&raw const lane.off).read_volatile() as usize }
+}
+
+/// Makes room for `need` bytes in the current page, where that has less, or a new time base, where
+/// the last one is more than 2^32 ns (4.3 s) ago; 0: this CPU has no ring. Rare.
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn next_page(
-    lane: &mut LaneState,
-    rings: &'static Array<Page>,
-    name: Lane,
-    time: u64,
-) -> *mut Page {
+extern "C" fn make_room(lane: *mut LaneState, name: u32, need: u32, now: u64) -> u32 {
+    let Some(lane) = given(lane) else { return 0 };
+    let at = off(lane);
+    if at as u64 + u64::from(need) > BODY as u64 {
+        return next_page(lane, name, now);
+    }
+    let Some(page) = page(name, lane.ring_base + lane.page) else { return 0 };
+    let at = bounded::<TIME, BODY>(at);
+    // SAFETY: inside the page by the bound.
+    unsafe {
+        let place = page.cast::<u8>().add(at);
+        store::<HEADER_LEN>(place, record::header(kind::TIME, length(8), 0, 0));
+        store::<{ HEADER_LEN + 8 }>(place, now);
+    }
+    lane.base = now;
+    lane.off = (at + TIME) as u32;
+    1
+}
+
+const SYSCALL: u32 = Lane::Syscall as u32;
+const SCHED: u32 = Lane::Sched as u32;
+const TASK: u32 = Lane::Task as u32;
+
+/// A page of a lane's rings.
+#[inline(always)]
+fn page(name: u32, index: u32) -> Option<*mut Page> {
+    match name {
+        SYSCALL => RINGS_SYSCALL.get_ptr_mut(index),
+        SCHED => RINGS_SCHED.get_ptr_mut(index),
+        TASK => RINGS_TASK.get_ptr_mut(index),
+        _ => RINGS_TRACE.get_ptr_mut(index),
+    }
+}
+
+/// Opens the ring's next page, in the order that readers rely on: used = 0, seq, the rest.
+#[inline(always)]
+fn next_page(lane: &mut LaneState, name: u32, time: u64) -> u32 {
     // Here and not before: what has no ring has never had a page open.
     if lane.ring_pages == 0 {
-        return core::ptr::null_mut();
+        return 0;
     }
     let next = if lane.seq == 0 || lane.page + 1 >= lane.ring_pages { 0 } else { lane.page + 1 };
-    let Some(page) = rings.get_ptr_mut(lane.ring_base + next) else {
-        return core::ptr::null_mut();
+    let Some(page) = page(name, lane.ring_base + next) else { return 0 };
+    let further = match name {
+        SYSCALL => further(Lane::Syscall),
+        SCHED => further(Lane::Sched),
+        TASK => further(Lane::Task),
+        _ => further(Lane::Trace),
     };
     let header = Page::header(page);
     let seq = lane.seq + 1;
@@ -393,7 +454,7 @@ fn next_page(
         (&raw mut (*header).lane).write_volatile(name as u8);
         (&raw mut (*header).flags).write_volatile(0);
         (&raw mut (*header).cpu).write_volatile(cpu() as u16);
-        (&raw mut (*header).header_len).write_volatile(header_len(name) as u16);
+        (&raw mut (*header).header_len).write_volatile((HEADER_LEN + further) as u16);
         (&raw mut (*header).base_mono).write_volatile(time);
         // The two clocks are read side by side, and the one is carried back to the page's base.
         let tai = bpf_ktime_get_tai_ns();
@@ -406,9 +467,10 @@ fn next_page(
             events.add(i).write_volatile(*n);
         }
         let others = header.add(1).cast::<u64>();
-        let counts = lane.events.iter().skip(HEADER_KINDS).take(further(name) / 8);
-        for (i, n) in counts.enumerate() {
-            others.add(i).write_volatile(*n);
+        for (i, n) in lane.events.iter().skip(HEADER_KINDS).enumerate() {
+            if 8 * i < further {
+                others.add(i).write_volatile(*n);
+            }
         }
         let refused = (&raw mut (*header).refused).cast::<u64>();
         for (i, n) in lane.refused.iter().enumerate() {
@@ -418,9 +480,8 @@ fn next_page(
     lane.page = next;
     lane.seq = seq;
     lane.base = time;
-    lane.off = further(name) as u32;
-    if name as u8 == Lane::Syscall as u8 {
-        lane.tid = NO_THREAD;
-    }
-    page
+    lane.off = further as u32;
+    // The page names none yet.
+    lane.tid = NO_THREAD;
+    1
 }

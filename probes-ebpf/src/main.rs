@@ -7,7 +7,8 @@
 //! which events may, [`share`] whose, [`slots`] is the table of live threads, [`files`] tells what
 //! descriptors stand for, [`console`] hands on what the kernel logs, [`context`] tells whether an
 //! interrupt has the CPU, [`stacks`] where in the kernel a thread waited, [`stack_walk`] where it
-//! waits now, [`mappings`] in which file an address is, [`kernel`] reads the kernel's own
+//! waits now, [`mappings`] in which file an address is, [`global`]
+//! keeps short what the verifier has to follow, [`kernel`] reads the kernel's own
 //! structures.
 //!
 //! Reading order for a newcomer: `lane`, then `syscalls`.
@@ -24,6 +25,7 @@ mod context;
 mod disk;
 mod files;
 mod functions;
+mod global;
 mod interrupts;
 mod kernel;
 mod lane;

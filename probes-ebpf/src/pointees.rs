@@ -9,6 +9,7 @@ use flightrec_format::abi::pointee::{
 use flightrec_format::abi::probe::CALLS;
 use flightrec_format::abi::record::{Abi, StringStatus, errno};
 
+use crate::global;
 use crate::lane::{BODY, Page, Writer, bounded};
 use crate::strings::{self, COLD};
 use crate::values::Arguments;
@@ -86,18 +87,10 @@ fn wanted(args: &Arguments, items: u64) -> u64 {
     of(0) | of(1) | of(2)
 }
 
-/// Has the verifier forget what it knows of a value: paths that differ in it alone are then
-/// followed once. `args` are any that nothing is known of.
+/// [`global::forget`], by an argument of a call.
 #[inline(always)]
 pub(crate) fn forget(value: u64, args: &Arguments) -> u64 {
-    let mut r = value;
-    let unknown = argument(args, 5);
-    // SAFETY: arithmetic on one register, which comes to nothing.
-    unsafe {
-        asm!("{r} ^= {u}", "{r} ^= {u}", r = inout(reg) r, u = in(reg) unknown,
-            options(nomem, nostack))
-    };
-    r
+    global::forget(value, argument(args, 5))
 }
 
 /// Writes what `items` has ([`GIVEN`], [`TOLD`] or both) behind `body + at`, `ret` being what the

@@ -152,7 +152,7 @@ fn record_with_paths(state: &mut CpuState, body: &IoSubmit, paths: &Paths) -> u3
 /// What can't be read stands there as such.
 #[inline(always)]
 fn put(w: &mut Writer<'_>, index: u16, from: u64) {
-    let end = strings::put(w.body(), w.at, index, from, Source::Kernel);
+    let end = strings::put(w.page(), w.at, index, from, Source::Kernel);
     w.at = (end & (strings::COLD - 1)) as usize;
 }
 

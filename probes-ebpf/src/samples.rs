@@ -24,8 +24,9 @@ use flightrec_format::abi::record::stack::{Status, frame};
 use flightrec_format::abi::record::{self, kind};
 use flightrec_format::abi::state::{CpuState, ENABLE_SAMPLES, LIMIT_SCHED};
 
+use crate::global::given;
 use crate::kernel::{Task, arg};
-use crate::lane::{BODY, RINGS_TRACE, UNIT, Writer, bounded, load, now, store, this_cpu};
+use crate::lane::{BODY, NAMES, RINGS_TRACE, UNIT, Writer, bounded, load, now, store, this_cpu};
 use crate::{atomic, budget, stacks};
 
 /// Binaries that samples have frames in.
@@ -92,7 +93,7 @@ const PRIVILEGE: u64 = 3;
 
 /// The record with most frames, and with THREAD and TIME.
 const RECORD: usize = 8 + KERNEL + USER;
-const ROOM: usize = 8 + 16 + RECORD;
+const ROOM: usize = NAMES + RECORD;
 /// Most bytes of frames of the kernel, and of the program.
 const KERNEL: usize = FRAMES_MAX * size_of::<u32>();
 const USER: usize = FRAMES_MAX * size_of::<u64>();
@@ -130,7 +131,7 @@ fn sample(ctx: PerfEventContext) -> u32 {
         take_kernel(ctx, kernel, mode, scratch);
         take_user(ctx, user, scratch);
     }
-    write(state, tid, scratch);
+    write_sample(state, tid, scratch);
     if is_given {
         let took = now().wrapping_sub(began);
         state.stack_time += took;
@@ -140,8 +141,13 @@ fn sample(ctx: PerfEventContext) -> u32 {
 }
 
 /// Writes the record.
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn write(state: &mut CpuState, tid: u32, scratch: *mut Scratch) -> u32 {
+extern "C" fn write_sample(state: *mut CpuState, tid: u32, scratch: *mut Scratch) -> u32 {
+    let Some(state) = given(state) else { return 0 };
+    if scratch.is_null() {
+        return 0;
+    }
     let i = Lane::Trace as usize;
     let writer = Writer::open::<ROOM, true>(
         &mut state.lanes[i],
@@ -149,9 +155,9 @@ fn write(state: &mut CpuState, tid: u32, scratch: *mut Scratch) -> u32 {
         &RINGS_TRACE,
         Lane::Trace,
         ROOM,
+        Some(tid),
     );
     let Some(mut w) = writer else { return 0 };
-    w.of_thread(tid);
     let since = w.time();
     // SAFETY: words of our own.
     let (kernel, user, aux) = unsafe {
@@ -159,8 +165,6 @@ fn write(state: &mut CpuState, tid: u32, scratch: *mut Scratch) -> u32 {
     };
     let bytes = kernel * size_of::<u32>() as u64 + user * size_of::<u64>() as u64;
     let aux = aux as u16 | (kernel as u16) << KERNEL_SHIFT;
-    // THREAD and TIME may be there, the rest is to come.
-    w.at = bounded::<RECORD, BODY>(w.at);
     w.word(record::header(kind::SAMPLE, ((8 + bytes) / UNIT as u64) as u8, aux, since));
     // SAFETY: inside the page by the bound.
     let to = unsafe { w.body().add(w.at) };
@@ -172,7 +176,7 @@ fn write(state: &mut CpuState, tid: u32, scratch: *mut Scratch) -> u32 {
         unsafe {
             let frame = (&raw const (*scratch).kernel).cast::<u64>().add(i).read_volatile();
             to.cast::<u32>().add(i).write_unaligned(frame as u32);
-            stacks::note(frame as u32);
+            stacks::note_frame(frame as u32);
         }
     }
     // SAFETY: a word of our own.
@@ -280,7 +284,7 @@ fn take_user(ctx: *mut c_void, most: u32, scratch: *mut Scratch) -> u32 {
             let mut binary = 0;
             if load::<0>(bytes) as u32 == VALID {
                 let end = load::<{ ID + 12 }>(bytes) >> 32;
-                let found = number(load::<ID>(bytes), load::<{ ID + 8 }>(bytes), end as u32);
+                let found = binary_number(load::<ID>(bytes), load::<{ ID + 8 }>(bytes), end as u32);
                 binary = u64::from(found & 0xffff);
                 if found & UNNAMED != 0 {
                     word!(scratch, unnamed = binary);
@@ -297,12 +301,13 @@ fn take_user(ctx: *mut c_void, most: u32, scratch: *mut Scratch) -> u32 {
     0
 }
 
-/// What [`number`] adds where the binary's name is not known.
+/// What [`binary_number`] adds where the binary's name is not known.
 const UNNAMED: u32 = 1 << 16;
 
 /// The number of the binary with a build id, which is entered where it is new; with [`UNNAMED`].
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn number(a: u64, b: u64, c: u32) -> u32 {
+extern "C" fn binary_number(a: u64, b: u64, c: u32) -> u32 {
     let first = binary_place(a as u32);
     for way in 0..BINARY_WAYS as u32 {
         let Some(entry) = TABLE.get_ptr_mut(first + way) else { break };

@@ -23,13 +23,13 @@ use flightrec_format::abi::state::{
 };
 
 use crate::kernel::{Task, arg, comm_bytes, number, peek};
-use crate::lane::{BODY, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
+use crate::lane::{BODY, NAMES, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
 use crate::{budget, context, running, slots, stacks, waits};
 
 /// THREAD, TIME, and a record of two words.
-const ROOM: usize = 8 + 16 + 16;
+const ROOM: usize = NAMES + 16;
 /// THREAD, TIME, and a signal's record.
-const SIGNAL_ROOM: usize = 8 + 16 + 8 + size_of::<SignalGenerate>();
+const SIGNAL_ROOM: usize = NAMES + 8 + size_of::<SignalGenerate>();
 /// `TASK_DEAD`, include/linux/sched.h, Linux 6.1.
 const TASK_DEAD: u32 = 0x80;
 
@@ -49,15 +49,14 @@ fn open<const NEED: usize, const PREEMPTIBLE: bool>(
         budget::refuse_sched(state, kind);
         return None;
     }
-    let mut w = Writer::open::<NEED, PREEMPTIBLE>(
+    Writer::open::<NEED, PREEMPTIBLE>(
         &mut state.lanes[i],
         &mut state.no_ring[i],
         &RINGS_SCHED,
         Lane::Sched,
         NEED,
-    )?;
-    w.of_thread(current);
-    Some(w)
+        Some(current),
+    )
 }
 
 /// Writes a record with a body of one word.
@@ -80,7 +79,7 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     if enabled & (ENABLE_SCHED | ENABLE_TASK) == 0 {
         let is_over = prev_state(ctx) & TASK_DEAD != 0 && !preempted(ctx);
         if is_over && enabled & (ENABLE_LOCKS | ENABLE_MEMORY) != 0 {
-            waits::forget(prev(ctx).tid());
+            waits::forget_waits(prev(ctx).tid());
         }
         return None;
     }
@@ -112,9 +111,9 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     let (prev, prev_state) = (prev(ctx), prev_state(ctx));
     if prev_state != 0 && !preempted(ctx) && prev.tid() != 0 {
         if prev_state & TASK_DEAD != 0 {
-            slots::free(prev.tid(), prev.start_time());
+            slots::free_slot(prev.tid(), prev.start_time());
             if enabled & (ENABLE_LOCKS | ENABLE_MEMORY) != 0 {
-                waits::forget(prev.tid());
+                waits::forget_waits(prev.tid());
             }
         } else {
             let lane = &state.lanes[Lane::Syscall as usize];

@@ -4,8 +4,10 @@
 use core::arch::asm;
 
 use flightrec_format::abi::share::{self, Shares};
+
 use flightrec_format::abi::state::{Bucket, SHARES, Share};
 
+use crate::global::{forget, given};
 pub(crate) use flightrec_format::abi::share::{Process, charge, draw, gives, is_quiet, weight};
 
 /// An odd random number. Filled by the loader.
@@ -40,6 +42,23 @@ impl Shares for Table<'_> {
     fn at(&mut self, index: u32) -> &mut Share {
         of(self.0, index)
     }
+
+    #[inline(always)]
+    fn age(share: &mut Share, bucket: &Bucket) {
+        if share::is_old(share, bucket) {
+            age_share(share, bucket);
+        }
+    }
+}
+
+/// Once a half-life.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn age_share(share: *mut Share, bucket: *const Bucket) -> u32 {
+    if let (Some(share), Some(bucket)) = (given(share), given(bucket.cast_mut())) {
+        share::age(share, bucket);
+    }
+    0
 }
 
 /// One of a CPU's shares.
@@ -52,11 +71,13 @@ pub(crate) fn of(shares: &mut [Share; SHARES], at: u32) -> &mut Share {
 /// Finds or makes the process's share; see [`share::find`].
 #[inline(always)]
 pub(crate) fn find(shares: &mut [Share; SHARES], bucket: &Bucket, process: Process) -> u32 {
-    share::find(&mut Table(shares), seed(), bucket, process)
+    let at = share::find(&mut Table(shares), seed(), bucket, process);
+    // Which of the places it is makes no difference.
+    forget(at.into(), process.began) as u32
 }
 
 /// The process has ended.
 #[inline(always)]
-pub(crate) fn forget(shares: &mut [Share; SHARES], tgid: u32) {
+pub(crate) fn leave(shares: &mut [Share; SHARES], tgid: u32) {
     share::forget(&mut Table(shares), seed(), tgid);
 }

@@ -159,8 +159,9 @@ pub(crate) fn insert(task: *const u8) -> u32 {
 }
 
 /// The thread that began at `start_time` is no more. Its id may have a new owner already.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) fn free(tid: u32, start_time: u64) -> u32 {
+pub(crate) extern "C" fn free_slot(tid: u32, start_time: u64) -> u32 {
     let Some(first) = neighbours(tid) else { return 0 };
     for way in 0..WAYS {
         // SAFETY: see `neighbours`.
@@ -317,7 +318,7 @@ pub(crate) fn walk(task: Task) {
     adopt(task.as_ptr(), state, 0);
     // It may have changed since, before its slot was there to be changed.
     if task.is_exiting() {
-        free(tid, task.start_time());
+        free_slot(tid, task.start_time());
     } else if state != 0 && task.state() == 0 {
         run(tid, 0, &mut 0);
     }

@@ -58,7 +58,7 @@ fn walk_stacks(ctx: *mut c_void) -> i32 {
     }
     let frames = bounded::<0, FRAMES_MAX>(bytes as usize / size_of::<u64>());
     scratch.frames = frames as u32;
-    stacks::pack(to, frames as u32);
+    stacks::put_frames(to.cast(), to.cast_const().cast(), frames as u32);
     let length = bounded::<0, { HEAD + FRAMES }>(HEAD + frames * size_of::<u32>());
     // SAFETY: so much of the record is filled.
     unsafe { bpf_seq_write(seq.cast(), (&raw mut scratch).cast(), length as u32) };

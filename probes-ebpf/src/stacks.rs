@@ -21,7 +21,7 @@ use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, LIMIT_SCHED};
 
 use crate::budget;
 use crate::kernel::Task;
-use crate::lane::{BODY, RINGS_SCHED, UNIT, Writer, bounded, load, now};
+use crate::lane::{NAMES, RINGS_SCHED, UNIT, Writer, bounded, load, now};
 
 /// What addresses of the kernel are recorded less of. Random, filled by the loader: a reader of the
 /// recording must not learn from it where the kernel is in memory.
@@ -51,7 +51,7 @@ const RAW: usize = FRAMES_MAX * size_of::<u64>();
 /// The record's first word, and the body up to the frames.
 const HEAD: usize = 8 + SLEPT;
 /// THREAD, TIME, and a record of most frames as the kernel gives them.
-const ROOM: usize = 8 + 16 + HEAD + RAW;
+const ROOM: usize = NAMES + HEAD + RAW;
 
 /// The base, read so that the compiler does not assume its initial value.
 #[inline(always)]
@@ -88,13 +88,11 @@ pub(crate) fn take(state: &mut CpuState, next: *const u8, slept: u64) -> u32 {
         &RINGS_SCHED,
         Lane::Sched,
         ROOM,
+        Some(tid),
     );
     let Some(mut w) = writer else { return 0 };
-    w.of_thread(tid);
     let (began, since) = (w.now, w.time());
     let mut frames = 0;
-    // THREAD and TIME may be there, the rest is to come.
-    w.at = bounded::<{ HEAD + RAW }, BODY>(w.at);
     if status == Status::Taken as u16 {
         let size = bounded::<0, RAW>(room as usize * size_of::<u64>());
         // SAFETY: as many bytes are in the page behind the record's head by the bounds.
@@ -103,7 +101,7 @@ pub(crate) fn take(state: &mut CpuState, next: *const u8, slept: u64) -> u32 {
         let bytes = unsafe { bpf_get_task_stack(next as *mut _, to.cast(), size as u32, 0) } as i64;
         if bytes > 0 {
             frames = bounded::<0, RAW>(bytes as usize) / size_of::<u64>();
-            pack(to, frames as u32);
+            put_frames(to.cast(), to.cast_const().cast(), frames as u32);
             if bytes as usize == size {
                 status |= CUT;
             }
@@ -123,30 +121,45 @@ pub(crate) fn take(state: &mut CpuState, next: *const u8, slept: u64) -> u32 {
     0
 }
 
-/// Makes frames of so many addresses, in their place, and notes each. `to` has room for
-/// [`FRAMES_MAX`] addresses.
-#[inline(always)]
-pub(crate) fn pack(to: *mut u8, count: u32) {
+/// Addresses of a stack as the kernel gives them.
+pub(crate) type Addresses = [u64; FRAMES_MAX];
+/// They as frames.
+pub(crate) type Frames = [u32; FRAMES_MAX];
+
+/// Makes frames of so many addresses, and notes each. The frames may begin where the addresses do.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn put_frames(
+    frames: *mut Frames,
+    addresses: *const Addresses,
+    count: u32,
+) -> u32 {
+    if frames.is_null() || addresses.is_null() {
+        return 0;
+    }
     let base = base();
     for i in 0..FRAMES_MAX {
         if i as u32 >= count {
             break;
         }
-        // SAFETY: inside what `to` has room for: addresses take twice as much as frames. A frame
-        // is stored where addresses were that have been loaded.
+        // SAFETY: inside both, which the verifier holds against their types at each call. A frame
+        // is stored where addresses were that have been loaded. In a page, neither need be aligned.
         let frame = unsafe {
-            let frame = frame(load::<0>(to.add(i * size_of::<u64>())), base);
-            to.add(i * size_of::<u32>()).cast::<u32>().write_unaligned(frame);
+            let address = load::<0>(addresses.cast::<u8>().add(i * size_of::<u64>()));
+            let frame = frame(address, base);
+            frames.cast::<u32>().add(i).write_unaligned(frame);
             frame
         };
-        note(frame);
+        note_frame(frame);
     }
+    0
 }
 
 /// Enters a frame into the table, where there is room. Two CPUs may take one place at once: the
 /// frame that is lost comes again.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) fn note(frame: u32) -> u32 {
+pub(crate) extern "C" fn note_frame(frame: u32) -> u32 {
     let (page, first) = frame_place(frame);
     let Some(words) = FRAMES.get_ptr_mut(page) else { return 0 };
     let first = bounded::<FRAME_WAYS, FRAME_WORDS>(first);

@@ -11,13 +11,14 @@ use flightrec_format::abi::record::{
     StringStatus, kind,
 };
 
-use crate::lane::{BODY, UNIT, bounded, length, store};
+use crate::global::{forget, given};
+use crate::lane::{BODY, Page, UNIT, bounded, length, store};
 use crate::values::Arguments;
 
 /// Bytes that one STRING record may take.
 pub(crate) const ROOM: usize = STRING_ROOM;
 
-/// Bit of [`put_call`]'s result: a string could not be read, or not to its end.
+/// Bit of [`put_strings`]'s result: a string could not be read, or not to its end.
 pub(crate) const COLD: u64 = 1 << 32;
 /// From this bit on: how many times [`STRING_MAX`] bytes were read to find the end of a string; of
 /// several strings, or'ed.
@@ -30,14 +31,15 @@ pub(crate) enum Source {
     Kernel,
 }
 
-/// Reads the string at `from` and writes it as a STRING record at `body + at`; of one that is too
-/// long its beginning and its end, for the middle may be padding. Returns the offset behind it;
+/// Reads the string at `from` and writes it as a STRING record at `at` of the page's body; of one
+/// that is too long its beginning and its end, for the middle may be padding. Returns the offset behind it;
 /// [`COLD`] added where it could not be read, and what was sought of its end.
 #[inline(always)]
-pub(crate) fn put(body: *mut u8, at: usize, index: u16, from: u64, source: Source) -> u64 {
+pub(crate) fn put(page: *mut Page, at: usize, index: u16, from: u64, source: Source) -> u64 {
     if at > BODY - ROOM {
         return at as u64; // never: the caller made room; the verifier wants to see it
     }
+    let body = Page::body(page);
     let at = bounded::<ROOM, BODY>(at);
     // SAFETY: STRING_MAX bytes behind the header word are inside the page by the check above.
     let got = unsafe {
@@ -52,8 +54,8 @@ pub(crate) fn put(body: *mut u8, at: usize, index: u16, from: u64, source: Sourc
         (0, StringStatus::Unreadable, COLD)
     } else if got == STRING_MAX as i64 {
         let sought = match source {
-            Source::User => end_in_user(body, at, from),
-            Source::Kernel => end_in_kernel(body, at, from),
+            Source::User => put_end_of_user(page, at as u64, from),
+            Source::Kernel => put_end_of_kernel(page, at as u64, from),
         };
         let status = if sought & ENDS != 0 { StringStatus::Ends } else { StringStatus::Cut };
         (got as u64 - 1, status, sought & !ENDS)
@@ -71,25 +73,28 @@ const ENDS: u64 = 1;
 #[map(name = "string_reach")]
 static REACH: PerCpuArray<[u8; STRING_REACH]> = PerCpuArray::with_max_entries(1, 0);
 
-/// Puts the end of the string at `from` behind its head in the STRING record at `body + at`, whose
-/// text has [`STRING_MAX`] - 1 bytes. Returns [`ENDS`] where that is there now, [`COLD`] where it
-/// could not be read, and what was sought. Apart, for such strings are rare.
+/// Puts the end of the string at `from` behind its head in the STRING record at `at` of the page's
+/// body, whose text has [`STRING_MAX`] - 1 bytes. Returns [`ENDS`] where that is there now, [`COLD`]
+/// where it could not be read, and what was sought. Apart, for such strings are rare.
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn end_in_user(body: *mut u8, at: usize, from: u64) -> u64 {
-    end(body, at, from, Source::User)
+extern "C" fn put_end_of_user(page: *mut Page, at: u64, from: u64) -> u64 {
+    end(page, at as usize, from, Source::User)
 }
 
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn end_in_kernel(body: *mut u8, at: usize, from: u64) -> u64 {
-    end(body, at, from, Source::Kernel)
+extern "C" fn put_end_of_kernel(page: *mut Page, at: u64, from: u64) -> u64 {
+    end(page, at as usize, from, Source::Kernel)
 }
 
 #[inline(always)]
-fn end(body: *mut u8, at: usize, from: u64, source: Source) -> u64 {
+fn end(page: *mut Page, at: usize, from: u64, source: Source) -> u64 {
     const TAIL: i64 = STRING_TAIL as i64;
-    if at > BODY - ROOM {
+    if page.is_null() || at > BODY - ROOM {
         return 0;
     }
+    let body = Page::body(page);
     let at = bounded::<ROOM, BODY>(at);
     let Some(reach) = REACH.get_ptr_mut(0) else { return 0 };
     let rest = from.wrapping_add(STRING_HEAD as u64);
@@ -157,15 +162,16 @@ pub(crate) fn put_bytes(body: *mut u8, at: usize, index: u16, from: u64, len: u6
 static EXEC_MASKS: Array<[u16; MASK_TABLE / 2]> =
     Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
 
-/// Masks the text of the STRING record that is to stand at `body + at`, in place: all that it may
-/// be long. One walk of a table, a load and two stores a byte and no branch, so that the verifier
+/// Masks the text of the STRING record that is to stand at `at` of the page's body, in place: all
+/// that it may be long. One walk of a table, a load and two stores a byte and no branch, so that the verifier
 /// follows it once.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) fn mask(body: *mut u8, at: usize) -> u32 {
-    if at > BODY - ROOM {
+pub(crate) extern "C" fn mask_arguments(page: *mut Page, at: u64) -> u32 {
+    if page.is_null() || at > (BODY - ROOM) as u64 {
         return 1;
     }
-    let at = bounded::<ROOM, BODY>(at);
+    let (body, at) = (Page::body(page), bounded::<ROOM, BODY>(at as usize));
     let Some(table) = EXEC_MASKS.get_ptr(0) else { return 1 };
     let table = table.cast::<u16>();
     let mut state = usize::from(MASK_START);
@@ -210,9 +216,16 @@ const _: () = assert!(UNIT == 4);
 /// Writes the strings that a call's arguments point to, as its table entry lists them
 /// (`format::abi::probe::CallTable`). Returns the offset behind them, [`COLD`] where one could
 /// not be read, and what was sought. A function of its own: it is off the path of most calls.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) fn put_call(body: *mut u8, at: usize, args: &Arguments, entry: u32) -> u64 {
-    let mut at = at as u64;
+pub(crate) extern "C" fn put_strings(
+    page: *mut Page,
+    at: u64,
+    args: *const Arguments,
+    entry: u32,
+) -> u64 {
+    let mut at = at;
+    let Some(args) = given(args.cast_mut()).filter(|_| !page.is_null()) else { return at };
     let mut rare = 0;
     for k in 0..CALL_STRINGS {
         let index = entry >> (8 + 3 * k) & NO_STRING;
@@ -223,7 +236,7 @@ pub(crate) fn put_call(body: *mut u8, at: usize, args: &Arguments, entry: u32) -
         if from == 0 || at > (BODY - ROOM) as u64 {
             continue;
         }
-        let end = put(body, at as usize, index as u16, from, Source::User);
+        let end = forget(put(page, at as usize, index as u16, from, Source::User), from);
         at = end & (COLD - 1);
         rare |= end >> 32;
     }

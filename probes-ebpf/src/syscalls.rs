@@ -26,10 +26,11 @@ use flightrec_format::abi::state::{
     GIVEN_STRINGS, LIMIT_SYSCALL, REFUSE_SYSCALL, entered,
 };
 
+use crate::global::given;
 use crate::kernel::{Regs, Task, arg};
-use crate::lane::{BODY, Page, RINGS_SYSCALL, UNIT, Writer, length, now, store, this_cpu};
+use crate::lane::{BODY, NAMES, Page, RINGS_SYSCALL, UNIT, Writer, length, now, store, this_cpu};
 use crate::pointees::{self, Wanted};
-use crate::values::{Arguments, Compat, First, Native, Values};
+use crate::values::{Arguments, Compat, First, NO_ARGUMENTS, Native, Values};
 use crate::{args, budget, running, strings};
 
 /// What each native call takes. Filled by the loader.
@@ -49,9 +50,9 @@ const COLD_SLOTS: u32 = 1024;
 const NO_STRINGS: u32 = NO_STRING << 8;
 
 /// THREAD, TIME, EXIT with its value, arguments: an ENTER's slot is shorter.
-const ENTER_ROOM: usize = 8 + 16 + 16 + args::ROOM;
+const ENTER_ROOM: usize = NAMES + 16 + args::ROOM;
 /// THREAD, TIME, EXIT with its value alone.
-const EXIT_ROOM: usize = 8 + 16 + 16;
+const EXIT_ROOM: usize = NAMES + 16;
 /// Bytes of an ENTER's fold slot.
 const SLOT: usize = size_of::<u32>();
 /// `__X32_SYSCALL_BIT`, arch/x86/include/uapi/asm/unistd.h.
@@ -89,26 +90,20 @@ fn entry(table: *const CallTable, id: u64) -> u32 {
 
 const _: () = assert!(CALLS.is_power_of_two());
 
-/// 32-bit calls, x32 calls, and numbers that are no call, with their arguments. Apart, so that the
-/// usual call pays nothing for them.
+/// 32-bit calls, x32 calls, and numbers that are no call, which stand for their first argument then.
+/// Apart, so that the usual call pays nothing for them.
 #[inline(always)]
-fn rare(
-    id: u64,
-    is_compat: bool,
-    native: impl Values,
-    compat: impl Values,
-) -> (Call<impl Fn() -> u16 + Copy>, [u64; 6]) {
-    let mut values = if is_compat { compat.all() } else { native.all() };
+fn rare(id: u64, is_compat: bool, args: &mut Arguments) -> Call<impl Fn() -> u16 + Copy + use<>> {
     let (nr, abi, entry) = if is_compat && id < CALLS as u64 {
         (id as u16, Abi::Compat, entry(&raw const COMPAT_CALLS, id))
     } else if id ^ X32_BIT < u64::from(NR_INVALID) && !is_compat {
         ((id ^ X32_BIT) as u16, Abi::X32, 6 | NO_STRINGS)
     } else {
-        values[0] = id;
+        args[0] = id;
         let abi = if is_compat { Abi::Compat } else { Abi::Native };
         (NR_INVALID, abi, 1 | NO_STRINGS)
     };
-    (Call { nr: move || nr, abi, entry }, values)
+    Call { nr: move || nr, abi, entry }
 }
 
 /// Whether what this call's arguments point to is recorded: strings, or what else.
@@ -228,17 +223,27 @@ fn was_loud(state: &CpuState) -> bool {
     state.enabled & LIMIT_SYSCALL == 0 || state.drawer.quiet == 0
 }
 
+/// 0, of which the compiler does not know that. It would clear what is next to it as well by a call
+/// of `memset`, a loop of single bytes here.
+#[inline(always)]
+fn zero() -> u64 {
+    let r;
+    // SAFETY: a constant into one register.
+    unsafe { asm!("{r} = 0", r = out(reg) r, options(nomem, nostack)) };
+    r
+}
+
 /// A call's arguments in the form that [`pointees`] takes.
 #[inline(always)]
 fn eight(values: impl Values) -> Arguments {
     let [a, b, c, d, e, f] = values.all();
-    [a, b, c, d, e, f, 0, 0]
+    [a, b, c, d, e, f, zero(), zero()]
 }
 
 /// Writes a call's record, an EXIT's return value in it being `value`, and the thread's name in
-/// front where the page does not have it; with what its arguments point to, if `MEMORY`. Publishing
-/// is left to the caller. Returns the writer, and the upper half of what [`strings::put_call`]
-/// returned.
+/// front where the page does not have it; with what its arguments point to, if `MEMORY`: they are
+/// `all` then. Publishing is left to the caller. Returns the writer, and the upper half of what
+/// [`strings::put_strings`] returned.
 #[inline(always)]
 fn put<'a, const MEMORY: bool>(
     state: &'a mut CpuState,
@@ -248,6 +253,7 @@ fn put<'a, const MEMORY: bool>(
     values: impl Values,
     args: bool,
     memory: Memory,
+    all: &Arguments,
 ) -> Option<(Writer<'a>, u32)> {
     let i = Lane::Syscall as usize;
     let tid = state.running.tid;
@@ -260,11 +266,8 @@ fn put<'a, const MEMORY: bool>(
         &RINGS_SYSCALL,
         Lane::Syscall,
         need,
+        Some(tid),
     )?;
-    if w.lane.tid != tid {
-        w.thread(tid);
-        w.lane.tid = tid;
-    }
     let since = w.time();
     let start = w.at;
     w.lane.enter_off = start as u32;
@@ -299,15 +302,14 @@ fn put<'a, const MEMORY: bool>(
         if w.at > BODY {
             w.at = BODY; // never; the verifier wants to see it
         }
-        let all = eight(values);
         let mut end = w.at as u64;
         if memory.strings != 0 {
-            end = strings::put_call(w.body(), w.at, &all, call.entry);
+            end = strings::put_strings(w.page(), end, all, call.entry);
         }
         rare = (end >> 32) as u32;
         if memory.items != 0 {
             let at = end & (strings::COLD - 1);
-            end = pointees::put_call(&w, at, &all, memory.items, value);
+            end = pointees::put_call(&w, at, all, memory.items, value);
             rare |= (end >> 32) as u32;
         }
         w.at = (end & (strings::COLD - 1)) as usize;
@@ -318,7 +320,7 @@ fn put<'a, const MEMORY: bool>(
     Some((w, rare))
 }
 
-/// In the upper half of what [`strings::put_call`] returns: a string could not be read.
+/// In the upper half of what [`strings::put_strings`] returns: a string could not be read.
 const COLD_STRING: u32 = (strings::COLD >> 32) as u32;
 
 /// Long strings cost more than was drawn for them: what was read to find their ends.
@@ -375,12 +377,20 @@ fn enter<V: Values>(
         enter_with_memory(state, id(), values);
         return None;
     }
-    put_enter::<false>(state, call, values)
+    put_enter::<false>(state, call, values, &NO_ARGUMENTS)
 }
 
 #[inline(never)]
 fn enter_with_memory(state: &mut CpuState, id: u64, values: impl Values) -> u32 {
-    put_enter::<true>(state, native(|| id), values);
+    put_enter_with_memory(state, id, &eight(values))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn put_enter_with_memory(state: *mut CpuState, id: u64, args: *const Arguments) -> u32 {
+    if let (Some(state), Some(args)) = (given(state), given(args.cast_mut())) {
+        put_enter::<true>(state, native(|| id), &*args, args);
+    }
     0
 }
 
@@ -392,11 +402,27 @@ fn enter_rare(
     values: impl Values,
     compat: impl Values,
 ) -> u32 {
-    let (call, values) = rare(id, is_compat, values, compat);
-    if reads_memory(state, call.entry) {
-        put_enter::<true>(state, call, values);
+    if is_compat {
+        put_rare_enter(state, id, 1, &mut eight(compat))
     } else {
-        put_enter::<false>(state, call, values);
+        put_rare_enter(state, id, 0, &mut eight(values))
+    }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn put_rare_enter(
+    state: *mut CpuState,
+    id: u64,
+    is_compat: u32,
+    args: *mut Arguments,
+) -> u32 {
+    let (Some(state), Some(args)) = (given(state), given(args)) else { return 0 };
+    let call = rare(id, is_compat != 0, args);
+    if reads_memory(state, call.entry) {
+        put_enter::<true>(state, call, &*args, args);
+    } else {
+        put_enter::<false>(state, call, &*args, args);
     }
     0
 }
@@ -406,12 +432,12 @@ fn put_enter<const MEMORY: bool>(
     state: &mut CpuState,
     call: Call<impl Fn() -> u16 + Copy>,
     values: impl Values,
+    all: &Arguments,
 ) -> Option<()> {
     let i = Lane::Syscall as usize;
     let (memory, tells) = if MEMORY {
-        let args = eight(values);
-        let (memory, tells) = Memory::of_entry(state, call, &args);
-        (memory.forgotten(&args), pointees::forget(tells.into(), &args) != 0)
+        let (memory, tells) = Memory::of_entry(state, call, all);
+        (memory.forgotten(all), pointees::forget(tells.into(), all) != 0)
     } else {
         (Memory::NONE, false)
     };
@@ -425,7 +451,7 @@ fn put_enter<const MEMORY: bool>(
         }
     }
     let tid = state.running.tid;
-    let (w, rare) = put::<MEMORY>(state, kind::ENTER, call, 0, values, true, memory)?;
+    let (w, rare) = put::<MEMORY>(state, kind::ENTER, call, 0, values, true, memory, all)?;
     let cold = rare & COLD_STRING != 0;
     w.lane.enter_time = w.now;
     w.lane.entered = entered::FOLDABLE;
@@ -494,18 +520,15 @@ fn exit_slept(state: &mut CpuState, nr: u64, ret: i64) -> bool {
         budget::owe_call(state);
     }
     let lane = &mut state.lanes[i];
+    let tid = lane.enter_time as u32;
     if let Some(mut w) = Writer::open::<EXIT_ROOM, false>(
         lane,
         &mut state.no_ring[i],
         &RINGS_SYSCALL,
         Lane::Syscall,
         EXIT_ROOM,
+        Some(tid),
     ) {
-        let tid = w.lane.enter_time as u32;
-        if w.lane.tid != tid {
-            w.thread(tid);
-            w.lane.tid = tid;
-        }
         let since = w.time();
         w.words(record::header(kind::EXIT, length(8), w.lane.enter_off as u16, since), ret as u64);
         w.publish(kind::EXIT);
@@ -570,7 +593,7 @@ fn exit_alone<const CLASSIC: bool>(
         exit_with_memory(state, began, regs, ret);
         return 0;
     }
-    put_exit::<false>(state, began, call, Native(regs), ret, Memory::NONE);
+    put_exit::<false>(state, began, call, Native(regs), ret, Memory::NONE, &NO_ARGUMENTS);
     0
 }
 
@@ -582,26 +605,61 @@ fn went_on(began: u32) -> bool {
 
 #[inline(never)]
 fn exit_with_memory(state: &mut CpuState, began: u32, regs: Regs, ret: i64) -> u32 {
-    put_exit_with_memory(state, began, native(|| regs.nr() as u64), Native(regs), ret);
+    put_exit_with_memory(state, began, regs.nr() as u64, &eight(Native(regs)), ret)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn put_exit_with_memory(
+    state: *mut CpuState,
+    began: u32,
+    id: u64,
+    args: *const Arguments,
+    ret: i64,
+) -> u32 {
+    if let (Some(state), Some(args)) = (given(state), given(args.cast_mut())) {
+        put_exit_of(state, began, native(|| id), args, ret);
+    }
     0
 }
 
+/// With how a call began, as a function takes five arguments at most: it came by the 32-bit entry.
+const COMPAT: u32 = 1 << 31;
+
 #[inline(never)]
 fn exit_rare(state: &mut CpuState, task: *const u8, began: u32, regs: Regs, ret: i64) -> u32 {
-    let task = Task::from_arg(task);
-    let (call, values) = rare(regs.nr() as u64, task.is_compat(), Native(regs), Compat(regs));
-    put_exit_with_memory(state, began, call, values, ret);
+    let id = regs.nr() as u64;
+    if Task::from_arg(task).is_compat() {
+        put_rare_exit(state, began | COMPAT, id, &mut eight(Compat(regs)), ret)
+    } else {
+        put_rare_exit(state, began, id, &mut eight(Native(regs)), ret)
+    }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn put_rare_exit(
+    state: *mut CpuState,
+    began: u32,
+    id: u64,
+    args: *mut Arguments,
+    ret: i64,
+) -> u32 {
+    if let (Some(state), Some(args)) = (given(state), given(args)) {
+        let call = rare(id, began & COMPAT != 0, args);
+        put_exit_of(state, began & !COMPAT, call, args, ret);
+    }
     0
 }
 
 /// An exit that stands alone, of a call that may have strings: those that could not be read at its
 /// entry, or that no entry was recorded of, are read now.
 #[inline(always)]
-fn put_exit_with_memory(
+fn put_exit_of(
     state: &mut CpuState,
     began: u32,
     call: Call<impl Fn() -> u16 + Copy>,
-    values: impl Values,
+    args: &Arguments,
     ret: i64,
 ) {
     let mut cold = false;
@@ -620,13 +678,12 @@ fn put_exit_with_memory(
                 }
             }
         }
-        let args = eight(values);
-        memory = Memory::of_exit(state, call, &args, ret, cold).forgotten(&args);
+        memory = Memory::of_exit(state, call, args, ret, cold).forgotten(args);
     }
     if memory.is_none() {
-        put_exit::<false>(state, began, call, values, ret, memory);
+        put_exit::<false>(state, began, call, args, ret, memory, args);
     } else {
-        put_exit::<true>(state, began, call, values, ret, memory);
+        put_exit::<true>(state, began, call, args, ret, memory, args);
     }
 }
 
@@ -654,6 +711,7 @@ fn put_exit<const MEMORY: bool>(
     values: impl Values,
     ret: i64,
     memory: Memory,
+    all: &Arguments,
 ) -> Option<()> {
     if state.enabled & LIMIT_SYSCALL != 0 && went_on(began) {
         if ret == 0 && is_birth(call.abi, (call.nr)()) {
@@ -668,7 +726,7 @@ fn put_exit<const MEMORY: bool>(
         }
     }
     let args = began == entered::UNKNOWN && !loses_arguments(call, ret);
-    let (w, rare) = put::<MEMORY>(state, kind::EXIT, call, ret as u64, values, args, memory)?;
+    let (w, rare) = put::<MEMORY>(state, kind::EXIT, call, ret as u64, values, args, memory, all)?;
     w.publish(kind::EXIT);
     if MEMORY {
         pay_for_memory(state, memory);

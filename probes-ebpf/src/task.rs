@@ -1,5 +1,6 @@
 //! Task life, marks, recorder events, and the walk over the threads that exist already.
 
+use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::{bpf_get_current_cgroup_id, bpf_probe_read_kernel_str};
 use aya_ebpf::macros::{btf_tracepoint, map};
 use aya_ebpf::maps::Array;
@@ -13,13 +14,15 @@ use flightrec_format::abi::state::{
     CpuState, ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_TASK, entered,
 };
 
-use crate::kernel::{Task, bprm_filename, comm_bytes};
-use crate::lane::{BODY, RINGS_TASK, UNIT, Writer, length, state_of, store, this_cpu};
+use crate::kernel::{Task, bprm_filename, comm_bytes, number};
+use crate::lane::{
+    BODY, NAMES, RINGS_TASK, UNIT, Writer, is_cpu, length, state_of, store, this_cpu,
+};
 use crate::strings::{self, Source};
 use crate::{budget, slots};
 
 /// THREAD, TIME, header, and the longest body.
-const ROOM: usize = 8 + 16 + 8 + 48;
+const ROOM: usize = NAMES + 8 + 48;
 /// Most CPUs that [`disown`] visits: as many as the verifier lets a loop run. (The largest x86_64
 /// machines have 1,920; a kernel may be built for 8,192.)
 const MAX_CPUS: u32 = 4096;
@@ -33,6 +36,7 @@ fn open(state: &mut CpuState, need: usize) -> Option<Writer<'_>> {
         &RINGS_TASK,
         Lane::Task,
         need,
+        None,
     )
 }
 
@@ -85,7 +89,7 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
     state.running.stack = 0;
     let cgroup = cgroup();
     if old_tid != task.tid() {
-        slots::free(old_tid, task.start_time());
+        slots::free_slot(old_tid, task.start_time());
     }
     slots::insert(task.as_ptr());
     let (args, args_len) = task.arg_range();
@@ -101,8 +105,8 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
     let mut w = open(state, ROOM + 3 * strings::ROOM)?;
     w.record(kind::EXEC, body);
     if enabled & ENABLE_EXEC_FILE != 0 {
-        let file = bprm_filename(ctx.arg(2));
-        w.at = bounded(strings::put(w.body(), w.at, 0, file as u64, Source::Kernel));
+        let file = bprm_filename(number::<2>(ctx.as_ptr()));
+        w.at = bounded(strings::put(w.page(), w.at, 0, file, Source::Kernel));
     }
     if enabled & ENABLE_EXEC_ARGS != 0 {
         put_args(&mut w, args, args_len, enabled & ENABLE_EXEC_MASK != 0);
@@ -119,7 +123,7 @@ fn put_args(w: &mut Writer<'_>, args: u64, len: u64, masked: bool) {
     const MAX: u64 = STRING_MAX as u64;
     let begin = w.at;
     w.at = bounded(strings::put_bytes(w.body(), begin, 1, args, len));
-    if masked && strings::mask(w.body(), begin) != 0 {
+    if masked && strings::mask_arguments(w.page(), begin as u64) != 0 {
         // Never; but what could not be masked is not recorded.
         w.at = begin;
     }
@@ -173,7 +177,7 @@ fn sched_process_exit(ctx: BtfTracePointContext) -> Option<()> {
         disown();
     }
     if tid == tgid {
-        budget::forget(state, tgid);
+        budget::forget_drawer(state, tgid);
     }
     if state.enabled & ENABLE_TASK == 0 {
         return None;
@@ -199,6 +203,9 @@ fn sched_process_exit(ctx: BtfTracePointContext) -> Option<()> {
 #[inline(never)]
 fn disown() -> u32 {
     for cpu in 0..MAX_CPUS {
+        if !is_cpu(cpu) {
+            break;
+        }
         // SAFETY: a whole aligned field of the CPU's state.
         unsafe { (&raw mut (*state_of(cpu)).own_tgid).write_volatile(0) };
     }

@@ -6,12 +6,12 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::WakeContext;
 use flightrec_format::abi::state::{CpuState, LIMIT_SCHED};
 
-use crate::lane::{RINGS_TRACE, Writer};
+use crate::lane::{NAMES, RINGS_TRACE, Writer};
 use crate::{budget, running};
 
 /// THREAD, TIME, header, and a body.
 pub(crate) const fn room(body: usize) -> usize {
-    8 + 16 + 8 + body
+    NAMES + 8 + body
 }
 
 /// At whose expense an event is recorded.
@@ -72,14 +72,14 @@ pub(crate) fn open_with_strings<const NEED: usize>(
         return None;
     }
     let current = running::tid(state);
-    let mut w = Writer::open::<NEED, true>(
+    let w = Writer::open::<NEED, true>(
         &mut state.lanes[i],
         &mut state.no_ring[i],
         &RINGS_TRACE,
         Lane::Trace,
         NEED,
+        Some(current),
     )?;
-    w.of_thread(current);
     state.strings += u64::from(strings);
     Some(w)
 }

@@ -28,7 +28,8 @@ use flightrec_format::abi::trace::{
     OP_LT, OP_NE, PARTS, RELATIVE, TESTS, TEXT_MAX, TRACEPOINTS, Test, TraceCounts, TraceEvent,
 };
 
-use crate::lane::{BODY, RINGS_TRACE, UNIT, Writer, bounded, cpu, load, now, store, this_cpu};
+use crate::global::given;
+use crate::lane::{RINGS_TRACE, UNIT, Writer, bounded, cpu, load, now, store, this_cpu};
 use crate::pseudonym::pseudonym;
 use crate::trace::{Payer, draw, room};
 use crate::{budget, context, running, stacks};
@@ -110,12 +111,12 @@ fn trace_event(ctx: *mut c_void) -> u32 {
     }
     // SAFETY: a word of our own. The address of the context, as a number.
     unsafe { word!(scratch, ctx = ctx as u64) };
-    take(event, scratch);
-    if holds(event, scratch) == 0 {
+    take_published(event, scratch);
+    if condition_holds(event, scratch) == 0 {
         count(id as u32, Fate::LeftOut);
         return 1;
     }
-    hide(event, scratch);
+    hide_addresses(event, scratch);
     let context = context::now(state.preempt_count);
     // SAFETY: words of our own.
     unsafe {
@@ -132,15 +133,7 @@ fn trace_event(ctx: *mut c_void) -> u32 {
     if has_stack {
         take_stack(ctx, state, scratch);
     }
-    // SAFETY: a word of our own.
-    let body = unsafe { word!(scratch, body) };
-    let is_written = if body <= SMALL as u64 {
-        write::<SMALL, { 8 + SMALL }, { room(SMALL) }>(state, scratch)
-    } else if body <= MIDDLE as u64 {
-        write::<MIDDLE, { 8 + MIDDLE }, { room(MIDDLE) }>(state, scratch)
-    } else {
-        write::<LARGE, { 8 + LARGE }, { room(LARGE) }>(state, scratch)
-    };
+    let is_written = write_tracepoint(state, scratch);
     count(id as u32, if is_written != 0 { Fate::Recorded } else { Fate::Refused });
     if is_measured && !has_stack {
         measure(state, now().wrapping_sub(began));
@@ -195,24 +188,30 @@ fn count(id: u32, fate: Fate) {
 }
 
 /// Copies what is published.
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn take(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
+extern "C" fn take_published(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
+    if event.is_null() || scratch.is_null() {
+        return 0;
+    }
     // SAFETY: words of the entry and of our own; the rest is inside the scratch by the bounds.
     unsafe {
         let data = (&raw mut (*scratch).data).cast::<u8>();
         let fixed = u64::from((&raw const (*event).fixed).read_volatile());
         let parts = (&raw const (*event).parts).read_volatile();
-        let mut end = fixed;
+        // Kept there, so that the verifier follows what is behind each part once.
+        word!(scratch, length = fixed);
         copy(scratch, fixed);
         for i in 0..PARTS {
             if i as u32 >= parts {
                 break;
             }
             let (offset, length) = part((&raw const (*event).part[i]).read_volatile(), data);
-            if offset + length > end {
-                end = offset + length;
+            if offset + length > word!(scratch, length) {
+                word!(scratch, length = offset + length);
             }
         }
+        let end = word!(scratch, length);
         if end > fixed {
             copy(scratch, end);
         }
@@ -267,8 +266,12 @@ unsafe fn part(at: u32, data: *const u8) -> (u64, u64) {
 }
 
 /// Hides addresses of the kernel.
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn hide(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
+extern "C" fn hide_addresses(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
+    if event.is_null() || scratch.is_null() {
+        return 0;
+    }
     // SAFETY: words of the entry and of our own; the rest is inside the scratch by the bounds.
     unsafe {
         let data = (&raw mut (*scratch).data).cast::<u8>();
@@ -287,26 +290,28 @@ fn hide(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
             let place = data.add(bounded::<8, BYTES_MAX>(at as usize));
             let word = load::<0>(place);
             if is_address(word) {
-                hide_word(place, is_function);
+                hide_address(place.cast(), is_function);
             }
         }
     }
     0
 }
 
-/// Puts in place of an address what stands for it.
-///
-/// # Safety
-/// `place` is a word of the scratch.
+/// Puts in place of an address, a word of the scratch, what stands for it.
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe fn hide_word(place: *mut u8, is_function: u32) -> u32 {
-    // SAFETY: by the contract.
+extern "C" fn hide_address(place: *mut u64, is_function: u32) -> u32 {
+    if place.is_null() {
+        return 0;
+    }
+    // SAFETY: a whole word, as the verifier sees to at each call.
     unsafe {
+        let place = place.cast::<u8>();
         let address = load::<0>(place);
         let (upper, lower) = if is_function != 0 && is_code(address) {
             let frame = frame(address, stacks::base());
             // A name is looked up as of a return address, which is behind what is called there.
-            stacks::note(frame.wrapping_add(1));
+            stacks::note_frame(frame.wrapping_add(1));
             (CODE, frame)
         } else {
             (DATA, pseudonym(address))
@@ -317,8 +322,12 @@ unsafe fn hide_word(place: *mut u8, is_function: u32) -> u32 {
 }
 
 /// Whether the condition holds; 0: it does not.
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn holds(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
+extern "C" fn condition_holds(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
+    if event.is_null() || scratch.is_null() {
+        return 0;
+    }
     // SAFETY: words of the entry and of our own.
     unsafe {
         let tests = (&raw const (*event).tests).read_volatile();
@@ -334,7 +343,7 @@ fn holds(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
                 continue;
             }
             let test = (&raw const (*event).test).cast::<Test>().add(i);
-            let next = if is_met(test, scratch) != 0 {
+            let next = if test_holds(test, scratch) != 0 {
                 (&raw const (*test).then).read_volatile()
             } else {
                 (&raw const (*test).otherwise).read_volatile()
@@ -345,12 +354,13 @@ fn holds(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
     }
 }
 
-/// Whether a comparison holds.
-///
-/// # Safety
-/// `test` is in an entry.
+/// Whether a comparison of an entry's holds.
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe fn is_met(test: *const Test, scratch: *mut Scratch) -> u32 {
+extern "C" fn test_holds(test: *const Test, scratch: *mut Scratch) -> u32 {
+    if test.is_null() || scratch.is_null() {
+        return 0;
+    }
     // SAFETY: words of the entry and of our own; the rest is inside the scratch by the bounds.
     unsafe {
         let form = (&raw const (*test).form).read_volatile();
@@ -358,7 +368,7 @@ unsafe fn is_met(test: *const Test, scratch: *mut Scratch) -> u32 {
         let at = (&raw const (*test).at).read_volatile();
         let data = (&raw const (*scratch).data).cast::<u8>();
         if form == FORM_TEXT || form == FORM_PART {
-            let is_equal = is_text(test, scratch) != 0;
+            let is_equal = text_matches(test, scratch) != 0;
             return u32::from(is_equal == (op == OP_EQ));
         }
         let shift = u64::from((&raw const (*test).shift).read_volatile()) & 63;
@@ -391,12 +401,13 @@ unsafe fn is_met(test: *const Test, scratch: *mut Scratch) -> u32 {
     }
 }
 
-/// Whether a text is that of a comparison.
-///
-/// # Safety
-/// `test` is in an entry.
+/// Whether a text is that of an entry's comparison.
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe fn is_text(test: *const Test, scratch: *mut Scratch) -> u32 {
+extern "C" fn text_matches(test: *const Test, scratch: *mut Scratch) -> u32 {
+    if test.is_null() || scratch.is_null() {
+        return 0;
+    }
     // SAFETY: words of the entry and of our own; the rest is inside the scratch by the bounds.
     unsafe {
         let data = (&raw const (*scratch).data).cast::<u8>();
@@ -455,19 +466,7 @@ fn take_stack(ctx: *mut c_void, state: &mut CpuState, scratch: *mut Scratch) -> 
         word!(scratch, aux = word!(scratch, aux) | aux | (count as u64) << FRAMES_SHIFT);
         let data = (&raw mut (*scratch).data).cast::<u8>();
         let to = data.add(bounded::<0, BYTES_MAX>(body as usize - HEAD));
-        let base = stacks::base();
-        // As the number was before it is forgotten, the loop's bound is known.
-        word!(scratch, next = count as u64);
-        let count = word!(scratch, next);
-        for i in 0..FRAMES_MAX {
-            if i as u64 >= count {
-                break;
-            }
-            let address = (&raw const (*scratch).stack).cast::<u64>().add(i).read_volatile();
-            let frame = frame(address, base);
-            to.cast::<u32>().add(i).write_unaligned(frame);
-            stacks::note(frame);
-        }
+        stacks::put_frames(to.cast(), (&raw const (*scratch).stack).cast(), count as u32);
     }
     if is_given {
         let took = now().wrapping_sub(began);
@@ -477,12 +476,28 @@ fn take_stack(ctx: *mut c_void, state: &mut CpuState, scratch: *mut Scratch) -> 
     0
 }
 
-/// Writes the record, of at most `MOST` bytes behind its header; 0: it could not.
+/// Writes the record; 0: it could not.
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn write<const MOST: usize, const RECORD: usize, const ROOM: usize>(
-    state: &mut CpuState,
-    scratch: *mut Scratch,
-) -> u32 {
+extern "C" fn write_tracepoint(state: *mut CpuState, scratch: *mut Scratch) -> u32 {
+    let Some(state) = given(state) else { return 0 };
+    if scratch.is_null() {
+        return 0;
+    }
+    // SAFETY: a word of our own.
+    let body = unsafe { word!(scratch, body) };
+    if body <= SMALL as u64 {
+        write::<SMALL, { room(SMALL) }>(state, scratch)
+    } else if body <= MIDDLE as u64 {
+        write::<MIDDLE, { room(MIDDLE) }>(state, scratch)
+    } else {
+        write::<LARGE, { room(LARGE) }>(state, scratch)
+    }
+}
+
+/// The same of one that has at most `MOST` bytes behind its header.
+#[inline(always)]
+fn write<const MOST: usize, const ROOM: usize>(state: &mut CpuState, scratch: *mut Scratch) -> u32 {
     let i = Lane::Trace as usize;
     let tid = running::tid(state);
     let writer = Writer::open::<ROOM, true>(
@@ -491,14 +506,12 @@ fn write<const MOST: usize, const RECORD: usize, const ROOM: usize>(
         &RINGS_TRACE,
         Lane::Trace,
         ROOM,
+        Some(tid),
     );
     let Some(mut w) = writer else { return 0 };
-    w.of_thread(tid);
     let since = w.time();
     // SAFETY: words of our own.
     let (body, aux) = unsafe { (word!(scratch, body), word!(scratch, aux)) };
-    // THREAD and TIME may be there, the rest is to come.
-    w.at = bounded::<RECORD, BODY>(w.at);
     w.word(record::header(kind::TRACEPOINT, ((8 + body) / UNIT as u64) as u8, aux as u16, since));
     let size = bounded::<0, MOST>(body as usize);
     // SAFETY: inside the page, and the scratch, by the bounds.

@@ -9,6 +9,8 @@ use crate::kernel::{Regs, arg};
 
 /// All arguments of a call, and zeros behind them: any number of three bits is one's.
 pub(crate) type Arguments = [u64; 8];
+/// Those of a call of which none are asked for.
+pub(crate) static NO_ARGUMENTS: Arguments = [0; 8];
 
 /// A call's arguments.
 pub(crate) trait Values: Copy {
@@ -57,7 +59,7 @@ impl Values for Compat {
 }
 
 /// Arguments that are at hand.
-impl Values for [u64; 6] {
+impl Values for &Arguments {
     #[inline(always)]
     fn get(self, i: usize) -> u64 {
         self[i]

@@ -110,14 +110,18 @@ pub(crate) fn leave(place: *mut Place) {
 
 /// The thread is no more: what it was in the middle of has no end. That happens only where the
 /// kernel skipped a program at the end.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) fn forget(tid: u32) -> u32 {
+pub(crate) extern "C" fn forget_waits(tid: u32) -> u32 {
     if let Some(place) = find(tid) {
         // SAFETY: as above; the thread will never run again.
         unsafe {
             (*place).reclaim = 0;
             (*place).compaction = 0;
-            (*place).locks = [LockWait { lock: 0, began: 0, flags: 0 }; LOCK_WAITS];
+            for i in 0..LOCK_WAITS {
+                let wait = (&raw mut (*place).locks).cast::<LockWait>().add(i);
+                (&raw mut (*wait).lock).write_volatile(0);
+            }
             (&raw mut (*place).owner).write_volatile(0);
         }
     }

@@ -32,6 +32,12 @@ const _: () = assert!(YOUTH <= YOUNG >> YOUNG_SHIFT);
 pub trait Shares {
     /// One of its [`super::state::SHARES`] places; an index beyond is taken for one inside.
     fn at(&mut self, index: u32) -> &mut Share;
+
+    /// [`age`], which has something to do once a half-life.
+    #[inline(always)]
+    fn age(share: &mut Share, bucket: &Bucket) {
+        age(share, bucket);
+    }
 }
 
 /// A process as its programs know it.
@@ -86,9 +92,15 @@ fn youth(share: &Share) -> u64 {
     (share.spent & YOUNG) >> YOUNG_SHIFT
 }
 
+/// Whether a half-life has passed since what was spent was halved last.
+#[inline(always)]
+pub fn is_old(share: &Share, bucket: &Bucket) -> bool {
+    bucket.half_lives() != share.halved
+}
+
 /// Halves what was spent for each half-life since it was halved last.
 #[inline(always)]
-fn age(share: &mut Share, bucket: &Bucket) {
+pub fn age(share: &mut Share, bucket: &Bucket) {
     let half_lives = bucket.half_lives();
     let passed = half_lives.wrapping_sub(share.halved);
     if passed != 0 {
@@ -109,12 +121,12 @@ fn first_place(seed: u32, tgid: u32) -> u32 {
 /// Finds or makes the process's share, and brings it up to date; its index. `shares` are those of
 /// the bucket; `seed` is an odd random number.
 #[inline(always)]
-pub fn find(shares: &mut impl Shares, seed: u32, bucket: &Bucket, process: Process) -> u32 {
+pub fn find<S: Shares>(shares: &mut S, seed: u32, bucket: &Bucket, process: Process) -> u32 {
     let first = first_place(seed, process.tgid);
     let (mut largest, mut most) = (first, 0);
     for way in 0..SHARE_WAYS as u32 {
         let share = shares.at(first + way);
-        age(share, bucket);
+        S::age(share, bucket);
         if share.tgid == process.tgid {
             return first + way;
         }
