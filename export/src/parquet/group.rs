@@ -135,9 +135,13 @@ mod tests {
     fn rows_are_sorted_with_all_that_they_have() {
         let columns = [(Kind::Time, false), (Kind::Int, true), (Kind::Text, false)];
         let mut rows = Rows::new(&columns);
-        for (time, number, text) in
-            [(5, Some(50), "five"), (3, None, "three"), (4, Some(40), "four"), (3, Some(30), "and")]
-        {
+        let given: [(i64, Option<i32>, &str); 4] = [
+            (5, Some(50), "five"),
+            (3, None, "three"),
+            (4, Some(40), "four"),
+            (3, Some(30), "and"),
+        ];
+        for (time, number, text) in given {
             rows.long(time).int(number).text(text);
         }
         rows.sort();

@@ -129,14 +129,14 @@ mod tests {
         assert_eq!((tids.count(), range), (3, Some((6, 71))));
         let (pids, _) = who.pids();
         let comms = who.comms();
-        let rows_back = (0..rows.len()).map(|row| {
-            let int = |of: &Places| i32::from_le_bytes(of.value(of.rows[row]).try_into().unwrap());
-            (int(&tids), int(&pids), String::from_utf8(comms.value(comms.rows[row])[4..].into()))
-        });
-        let back: Vec<_> = rows_back.map(|(tid, pid, text)| (tid, pid, text.unwrap())).collect();
-        let expected: Vec<_> =
-            rows.into_iter().rev().map(|(tid, pid, text)| (tid as i32, pid, text.into())).collect();
-        assert_eq!(back, expected);
+        let int = |of: &Places, row: usize| {
+            i32::from_le_bytes(of.value(of.rows[row]).try_into().unwrap())
+        };
+        let text = |row: usize| String::from_utf8_lossy(&comms.value(comms.rows[row])[4..]);
+        for (row, (tid, pid, name)) in rows.into_iter().rev().enumerate() {
+            let told = (int(&tids, row), int(&pids, row), text(row));
+            assert_eq!(told, (tid as i32, pid as i32, name.into()));
+        }
         who.clear();
         assert_eq!(who.tids().0.count(), 0);
     }
