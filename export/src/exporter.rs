@@ -64,6 +64,13 @@ pub trait Words: Send {
     /// Name of a system call; `syscall_400` where the recording has none.
     fn call(&mut self, call: &Call) -> &str;
 
+    /// Which arguments of a call stand for files, a bit for each from the lowest on: what
+    /// [`Self::arguments`] gives of the others does not depend on what is known beside the call.
+    fn descriptors(&mut self, call: &Call) -> u8 {
+        let _ = call;
+        u8::MAX
+    }
+
     /// Gives each argument of a call that is recorded: its name, and its value as people read it
     /// (flags by name, a descriptor with what it stands for).
     fn arguments(

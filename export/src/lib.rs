@@ -18,6 +18,7 @@
 
 pub mod chrome;
 pub mod ctf;
+mod decimal;
 pub mod devices;
 pub mod exporter;
 pub mod gaps;

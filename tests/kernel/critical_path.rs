@@ -1,7 +1,7 @@
 //! Perfetto's critical path, by its own SQL on an export, held against the chain of `why`: whom a
 //! thread waits for in incidents of known causes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -84,22 +84,40 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// An incident happens; whether Perfetto and `why` agree on it. `Err`: it can't happen here.
-fn compare(recorder: &Recorder, id: &str, dir: &Path) -> Result<Outcome, String> {
+/// An incident that has happened.
+struct Happened {
+    id: &'static str,
+    /// Who waited.
+    tid: String,
+    /// What `why` says.
+    answer: Value,
+    /// What Perfetto gets.
+    trace: PathBuf,
+}
+
+/// An incident happens. `Err`: it can't happen here.
+fn happen(recorder: &Recorder, id: &'static str, dir: &Path) -> Result<Happened, String> {
     let incident = Incident::happen(&expected(), id, dir)?;
     let tid = incident.truth["tid"].to_string();
     // What has been written is in the rings; names of programs come once a second.
     thread::sleep(Duration::from_millis(1100));
     let answer = incident.why(recorder, &["--tid", &tid]);
-    let (trace, since) = (dir.join("trace"), incident.ns("begin_ns", -EXPORTED));
+    let (trace, since) = (dir.join(format!("trace-{id}")), incident.ns("begin_ns", -EXPORTED));
     let (name, until) = (trace.display().to_string(), incident.ns("end_ns", EXPORTED));
     let window = ["--since", &since, "--until", &until, "-o", &name];
     let export = ["export", "--force", "--format", "perfetto"];
     let output = recorder.flightctl(&[&export[..], &window].concat());
     assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
-    let queries = [PATH, SLEPT].map(|query| query.replace("{tid}", &tid));
-    let rows = perfetto(&trace, &queries.each_ref().map(String::as_str));
-    Ok(outcome(&answer, &rows[0], &rows[1]))
+    Ok(Happened { id, tid, answer, trace })
+}
+
+impl Happened {
+    /// Whether Perfetto and `why` agree on it.
+    fn outcome(&self) -> Outcome {
+        let queries = [PATH, SLEPT].map(|query| query.replace("{tid}", &self.tid));
+        let rows = perfetto(&self.trace, &queries.each_ref().map(String::as_str));
+        outcome(&self.answer, &rows[0], &rows[1])
+    }
 }
 
 /// `path`, `slept`: what Perfetto answers to [`PATH`] and [`SLEPT`].
@@ -135,18 +153,34 @@ fn whom_perfetto_says_a_thread_waited_for() {
     let dir = TempDir::new().expect("a directory");
     let _slow = SlowDisk::make(dir.path());
     let recorder = Recorder::start(Options::default());
-    let (mut agree, mut all, mut differ) = (0, 0, Vec::new());
-    for id in BLOCKING {
-        let mut outcome = compare(&recorder, id, dir.path());
+    let happened: Vec<Happened> = BLOCKING
+        .into_iter()
+        .filter_map(|id| {
+            happen(&recorder, id, dir.path()).inspect_err(|why| eprintln!("{id}: {why}")).ok()
+        })
+        .collect();
+    // Perfetto takes seconds to start, whatever the trace: two at a time, while nothing happens
+    // that they would disturb.
+    let judged: Vec<Outcome> = thread::scope(|scope| {
+        let halves = happened.chunks(happened.len().div_ceil(2).max(1)).map(|half| {
+            scope.spawn(move || half.iter().map(Happened::outcome).collect::<Vec<_>>())
+        });
+        let halves: Vec<_> = halves.collect();
+        halves.into_iter().flat_map(|half| half.join().expect("a judge")).collect()
+    });
+    let (mut agree, mut differ) = (0, Vec::new());
+    let all = happened.len();
+    for (Happened { id, .. }, mut outcome) in happened.into_iter().zip(judged) {
         for _ in 1..TRIES {
-            if !matches!(outcome, Ok(Outcome::Differs(_))) {
+            if !matches!(outcome, Outcome::Differs(_)) {
                 break;
             }
-            outcome = compare(&recorder, id, dir.path());
+            eprintln!("{id}: {outcome:?}");
+            if let Ok(again) = happen(&recorder, id, dir.path()) {
+                outcome = again.outcome();
+            }
         }
         eprintln!("{id}: {outcome:?}");
-        let Ok(outcome) = outcome else { continue };
-        all += 1;
         agree += usize::from(outcome == Outcome::Agrees);
         if matches!(outcome, Outcome::Differs(_)) {
             differ.push(id);

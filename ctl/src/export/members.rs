@@ -33,14 +33,14 @@ fn flat(json: &[u8], each: &mut dyn FnMut(&str, Value<'_>)) -> Option<()> {
     let mut members: [(&str, Value<'_>); FLAT_MAX] = [("", Value::Signed(0)); FLAT_MAX];
     let mut count = 0;
     while !rest.is_empty() {
-        let (name, behind) = rest.strip_prefix('"')?.split_once("\":")?;
+        let (name, behind) = until(rest.strip_prefix('"')?, b'"')?;
+        let behind = behind.strip_prefix("\":")?;
         let value = if let Some(text) = behind.strip_prefix('"') {
-            let (text, behind) = text.split_once('"')?;
-            rest = behind;
+            let (text, behind) = until(text, b'"')?;
+            rest = behind.get(1..)?;
             Some(Value::Text(text))
         } else {
-            let end = behind.find(',').unwrap_or(behind.len());
-            let (word, behind) = behind.split_at_checked(end)?;
+            let (word, behind) = until(behind, b',').unwrap_or((behind, ""));
             rest = behind;
             match word {
                 "null" => None,
@@ -61,10 +61,18 @@ fn flat(json: &[u8], each: &mut dyn FnMut(&str, Value<'_>)) -> Option<()> {
             None => return None,
         };
     }
-    for (name, value) in members.into_iter().take(count) {
-        each(name, value);
+    for (name, value) in members.iter().take(count) {
+        each(name, *value);
     }
     Some(())
+}
+
+/// What stands before the first such character, and the rest with it. These are some bytes each:
+/// no search for long texts is worth its beginning.
+#[inline]
+fn until(text: &str, end: u8) -> Option<(&str, &str)> {
+    let at = text.bytes().position(|byte| byte == end)?;
+    text.split_at_checked(at)
 }
 
 /// Most members of an object that is read so.

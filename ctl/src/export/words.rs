@@ -17,8 +17,10 @@ use crate::text::argument::{self, Kind, Number};
 use crate::text::call::{Result, bare_name};
 use crate::text::plan::Plans;
 
-/// What every event has, and exporters know by themselves.
-const COMMON: [&str; 7] = ["time", "mono_ns", "cpu", "tid", "pid", "comm", "event"];
+/// Whether every event has it, so that exporters know it by themselves.
+fn is_common(name: &str) -> bool {
+    matches!(name, "time" | "mono_ns" | "cpu" | "tid" | "pid" | "comm" | "event")
+}
 
 /// The words of a recording.
 pub(super) struct Words {
@@ -43,6 +45,14 @@ impl export::Words for Words {
             None => bare_name(None, call, &mut self.text),
         }
         std::str::from_utf8(&self.text).unwrap_or("?")
+    }
+
+    fn descriptors(&mut self, call: &Call) -> u8 {
+        let plan = self.plans.get(call.abi, call.nr).filter(|_| call.nr != NR_INVALID);
+        let kinds = plan.and_then(|plan| plan.arguments.as_deref()).unwrap_or_default();
+        let is_one = |kind: &Kind| matches!(kind, Kind::Descriptor | Kind::Directory);
+        let bits = (0_u32..).zip(kinds).filter(|(_, kind)| is_one(kind));
+        bits.fold(0, |all, (index, _)| all | 1_u8.checked_shl(index).unwrap_or(0))
     }
 
     fn arguments(
@@ -105,7 +115,7 @@ impl export::Words for Words {
         self.text.clear();
         self.json.fields(event, known, &mut self.text);
         let mut give = |name: &str, value: Value<'_>| {
-            if !COMMON.contains(&name) {
+            if !is_common(name) {
                 each(name, value);
             }
         };

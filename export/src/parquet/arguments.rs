@@ -1,9 +1,7 @@
 //! Arguments of system calls as texts. Those of a call that is made again, as in a loop, are made
 //! once.
 
-use std::fmt::Write as _;
 use std::hash::{Hash as _, Hasher as _};
-use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 
@@ -11,6 +9,7 @@ use flightrec_format::decode::Call;
 use flightrec_reader::pipeline::EventContext;
 
 use super::columns::Rows;
+use crate::decimal;
 use crate::exporter::{Value, Words};
 
 /// Arguments of calls that are paths.
@@ -28,8 +27,6 @@ pub(super) struct Arguments {
     pub(super) file: String,
     /// The others.
     pub(super) others: String,
-    /// No other arguments have it; in 64 bits.
-    serial: u128,
 }
 
 impl Arguments {
@@ -69,43 +66,64 @@ impl Arguments {
         }
         others.push_str(key);
         others.push('=');
-        // Writing to a text does not fail.
-        let _ = match value {
-            Value::Signed(value) => write!(others, "{value}"),
-            Value::Unsigned(value) => write!(others, "{value}"),
-            Value::Text(value) => {
-                others.push_str(value);
-                Ok(())
-            }
-        };
-    }
-
-    pub(super) fn write(&self, rows: &mut Rows) {
-        let column = |text: &str, rows: &mut Rows| {
-            if text.is_empty() {
-                rows.text(None);
-            } else {
-                rows.keyed(self.serial, || text.into());
-            }
-        };
-        column(&self.path, rows);
-        rows.int(self.fd);
-        column(&self.file, rows);
-        column(&self.others, rows);
+        match value {
+            Value::Signed(value) => decimal::signed(value, others),
+            Value::Unsigned(value) => decimal::unsigned(value, others),
+            Value::Text(value) => others.push_str(value),
+        }
     }
 }
 
-/// Calls whose arguments are kept.
-const KEPT: usize = 1024;
-/// Arguments that are kept to be used again.
-const SPARE: usize = 64;
+/// Columns of the table of calls.
+const PATH: usize = 10;
+const FILE: usize = 12;
+const OTHERS: usize = 13;
+
+/// What a call is about, with texts that are kept in a group of rows of the table of calls.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct About {
+    path: Option<u32>,
+    fd: Option<i32>,
+    file: Option<u32>,
+    others: Option<u32>,
+}
+
+impl About {
+    fn keep(of: &Arguments, rows: &mut Rows) -> Self {
+        Self {
+            path: rows.keep(PATH, &of.path),
+            fd: of.fd,
+            file: rows.keep(FILE, &of.file),
+            others: rows.keep(OTHERS, &of.others),
+        }
+    }
+
+    /// Keeps it in the rows that come next.
+    pub(super) fn go_on(&mut self, before: &Rows, rows: &mut Rows) {
+        for (column, place) in
+            [(PATH, &mut self.path), (FILE, &mut self.file), (OTHERS, &mut self.others)]
+        {
+            *place = place.and_then(|place| rows.keep(column, before.text_of(column, place)));
+        }
+    }
+
+    /// Appends it to a row.
+    #[inline]
+    pub(super) fn write(&self, rows: &mut Rows) {
+        rows.kept(self.path).int(self.fd).kept(self.file).kept(self.others);
+    }
+}
+
+/// Calls whose arguments are kept; a power of two.
+const KEPT: usize = 4096;
 
 /// Arguments of the calls that were met last, of those that were met twice.
 pub(super) struct Rendered {
     kept: Vec<Slot>,
-    next: u128,
-    /// To be used again.
-    spare: Vec<Arc<Arguments>>,
+    /// Groups of rows so far: what is kept in another one is of no use.
+    group: u64,
+    /// Texts in the making.
+    made: Arguments,
 }
 
 /// A call, and the last one that had its place.
@@ -113,7 +131,9 @@ pub(super) struct Rendered {
 struct Slot {
     /// The hash of the last call without arguments that are kept.
     seen: u64,
-    kept: Option<Kept>,
+    /// The hash of the call whose arguments are.
+    hash: u64,
+    kept: Option<Box<Kept>>,
 }
 
 struct Kept {
@@ -121,20 +141,21 @@ struct Kept {
     /// What its arguments stand for, as far as they may be descriptors: each with its number before
     /// it.
     names: Vec<u8>,
-    about: Arc<Arguments>,
+    about: About,
+    group: u64,
 }
 
 impl Default for Rendered {
     fn default() -> Self {
         let kept = std::iter::repeat_with(Slot::default).take(KEPT).collect();
-        Self { kept, next: 0, spare: Vec::new() }
+        Self { kept, group: 0, made: Arguments::default() }
     }
 }
 
 impl Kept {
     /// Whether its arguments are those of this call.
     #[inline]
-    fn is_of(&self, call: &Call, known: &EventContext<'_>) -> bool {
+    fn is_of(&self, call: &Call, descriptors: u8, known: &EventContext<'_>) -> bool {
         if self.call != *call {
             return false;
         }
@@ -144,39 +165,40 @@ impl Kept {
             let behind = behind.and_then(|rest| rest.strip_prefix(name));
             behind.and_then(|rest| rest.strip_prefix(b"\0")).map(|behind| rest = behind)
         };
-        named(call, known).all(|named| is_same(named).is_some()) && rest.is_empty()
+        named(call, descriptors, known).all(|named| is_same(named).is_some()) && rest.is_empty()
     }
 }
 
 /// What a call's arguments stand for, as far as they may be descriptors.
 #[inline]
-fn named<'a>(call: &Call, known: &EventContext<'a>) -> impl Iterator<Item = (i32, &'a [u8])> {
+fn named<'a>(
+    call: &Call,
+    descriptors: u8,
+    known: &EventContext<'a>,
+) -> impl Iterator<Item = (i32, &'a [u8])> {
     let fds = known.fds;
-    let args = call.args.iter().take(usize::from(call.nargs));
-    args.filter_map(move |arg| Some((*arg as i32, fds.get(*arg as i32)?)))
+    let args = call.args.iter().take(usize::from(call.nargs)).enumerate();
+    let args = args.filter(move |(index, _)| descriptors >> index & 1 != 0);
+    args.filter_map(move |(_, arg)| Some((*arg as i32, fds.get(*arg as i32)?)))
 }
 
 impl Rendered {
-    /// Forgets all: another recording may have other words.
+    /// Forgets all: another recording may have other words, and another group of rows has no texts.
     pub(super) fn forget(&mut self) {
-        self.kept.iter_mut().for_each(|slot| *slot = Slot::default());
+        self.group += 1;
     }
 
-    /// Takes back what [`Self::get`] gave: its room is used again.
-    #[inline]
-    pub(super) fn give_back(&mut self, mut about: Arc<Arguments>) {
-        if self.spare.len() < SPARE && Arc::get_mut(&mut about).is_some() {
-            self.spare.push(about);
-        }
-    }
-
-    /// The arguments of a call.
+    /// The arguments of a call. `descriptors`: which of them stand for files, a bit for each.
     pub(super) fn get(
         &mut self,
-        call: &Call,
+        (call, descriptors): (&Call, u8),
         known: &EventContext<'_>,
         words: &mut dyn Words,
-    ) -> Arc<Arguments> {
+        rows: &mut Rows,
+    ) -> About {
+        if call.nargs == 0 && call.strings.is_empty() {
+            return About::default();
+        }
         let mut hasher = FxHasher::default();
         (call.nr, call.args).hash(&mut hasher);
         for text in &call.strings {
@@ -184,30 +206,54 @@ impl Rendered {
         }
         let hash = hasher.finish();
         let at = (hash >> 20) as usize % KEPT;
-        let Some(Slot { seen, kept }) = self.kept.get_mut(at) else { return Arc::default() };
-        if let Some(kept) = kept
-            && kept.is_of(call, known)
+        let Self { kept, group, made } = self;
+        let Some(Slot { seen, hash: kept_hash, kept }) = kept.get_mut(at) else {
+            return About::default();
+        };
+        if *kept_hash == hash
+            && let Some(kept) = kept
+            && kept.group == *group
+            && kept.is_of(call, descriptors, known)
         {
-            return kept.about.clone();
+            return kept.about;
         }
-        let mut about = self.spare.pop().unwrap_or_default();
-        if let Some(about) = Arc::get_mut(&mut about) {
-            about.clear();
-            self.next += 1;
-            about.serial = self.next;
-            words.arguments(call, known, &mut |key, value| about.take(key, value));
-        }
+        made.clear();
+        words.arguments(call, known, &mut |key, value| made.take(key, value));
+        let about = About::keep(made, rows);
         // Most calls that are met once are not met again: they are not worth a copy.
         if std::mem::replace(seen, hash) == hash {
-            let mut names = kept.take().map_or_else(Vec::new, |kept| kept.names);
-            names.clear();
-            for (fd, name) in named(call, known) {
-                names.extend_from_slice(&fd.to_le_bytes());
-                names.extend_from_slice(name);
-                names.push(0);
+            let kept = kept.get_or_insert_with(|| {
+                let (call, names) = (call.clone(), Vec::new());
+                Box::new(Kept { call, names, about, group: *group })
+            });
+            kept.call.clone_from(call);
+            kept.names.clear();
+            for (fd, name) in named(call, descriptors, known) {
+                kept.names.extend_from_slice(&fd.to_le_bytes());
+                kept.names.extend_from_slice(name);
+                kept.names.push(0);
             }
-            *kept = Some(Kept { call: call.clone(), names, about: about.clone() });
+            (kept.about, kept.group) = (about, *group);
+            *kept_hash = hash;
         }
         about
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema::Table;
+    use super::*;
+
+    #[test]
+    fn columns_are_those_of_the_table() {
+        let columns: Vec<&str> = Table::Calls
+            .message()
+            .split([';', '{'])
+            .skip(1)
+            .filter_map(|field| field.split_whitespace().nth(2))
+            .collect();
+        let texts = [PATH, FILE, OTHERS].map(|column| columns[column]);
+        assert_eq!(texts, ["path", "file", "args"]);
     }
 }

@@ -1,14 +1,12 @@
 //! System calls from their beginning to their end.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Call, Event};
 use flightrec_reader::pipeline::EventContext;
 
-use super::arguments::Arguments;
+use super::arguments::About;
 use super::columns::Rows;
 use super::people::PEOPLE_MAX;
 use super::{Id, Parquet, Table, closed, head};
@@ -21,8 +19,9 @@ const KNOWN_MAX: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub(super) struct CallNames {
     names: FxHashMap<u32, Box<str>>,
-    /// By key, whether there is a name; of the least keys, which nearly all calls have.
-    known: Vec<bool>,
+    /// By key, which arguments stand for files, where there is a name; of the least keys, which
+    /// nearly all calls have.
+    known: Vec<Option<u8>>,
     /// Recordings so far: the same call may have another name in each.
     recordings: u64,
 }
@@ -35,24 +34,27 @@ impl CallNames {
         self.recordings += 1;
     }
 
-    /// The key of a call; its name is known from now on.
+    /// The key of a call, whose name is known from now on, and which of its arguments stand for
+    /// files, a bit for each.
     #[inline]
-    fn learn(&mut self, call: &Call, words: &mut dyn Words) -> u32 {
+    fn learn(&mut self, call: &Call, words: &mut dyn Words) -> (u32, u8) {
         let key = u32::from(call.nr) | (call.abi as u32) << u16::BITS;
-        if self.known.get(key as usize) != Some(&true) {
-            self.name(key, call, words);
+        match self.known.get(key as usize) {
+            Some(Some(descriptors)) => (key, *descriptors),
+            _ => (key, self.name(key, call, words)),
         }
-        key
     }
 
     #[cold]
-    fn name(&mut self, key: u32, call: &Call, words: &mut dyn Words) {
+    fn name(&mut self, key: u32, call: &Call, words: &mut dyn Words) -> u8 {
         self.names.entry(key).or_insert_with(|| words.call(call).into());
+        let descriptors = words.descriptors(call);
         let at = key as usize;
         if at < KNOWN_MAX {
-            self.known.resize(self.known.len().max(at + 1), false);
-            self.known[at] = true;
+            self.known.resize(self.known.len().max(at + 1), None);
+            self.known[at] = Some(descriptors);
         }
+        descriptors
     }
 
     /// Appends a call's name to a column.
@@ -72,7 +74,7 @@ pub(super) struct Open {
     pub(super) pid: u32,
     pub(super) comm: Comm,
     pub(super) call: u32,
-    pub(super) about: Arc<Arguments>,
+    pub(super) about: About,
 }
 
 /// Threads whose calls are found without a hash table; a power of two.
@@ -115,6 +117,14 @@ impl OpenCalls {
 
     fn is_full(&self) -> bool {
         self.others.len() >= PEOPLE_MAX
+    }
+
+    /// Takes the texts of all of them into the rows that come next.
+    pub(super) fn go_on(&mut self, before: &Rows, rows: &mut Rows) {
+        let recent = self.recent.iter_mut().flatten().map(|(_, open)| open);
+        for open in recent.chain(self.others.values_mut()) {
+            open.about.go_on(before, rows);
+        }
     }
 
     /// All of them, which are in it no longer.
@@ -163,24 +173,22 @@ impl Parquet {
         let took = known.duration_ns.map(|ns| ns as i64);
         let Self { open, names, arguments, writer, id, .. } = self;
         let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Calls);
-        let key = names.learn(call, words);
+        let (key, descriptors) = names.learn(call, words);
         let end = End { wall: known.wall_ns, took, ret, error: error.as_deref() };
         if let Some(of) = open.remove(event.tid) {
             // The entry that is known may be of another call, whose end is missing.
             let is_whole = known.entry_seen && of.call == key;
             of.write(event.tid, Some(&end).filter(|_| is_whole), id, names, rows);
-            arguments.give_back(of.about);
             if is_whole {
                 return Ok(key);
             }
         }
-        let about = arguments.get(call, known, words);
+        let about = arguments.get((call, descriptors), known, words, rows);
         let wall = known.wall_ns.saturating_sub(took.unwrap_or(0));
         head(wall, event.cpu, (event.tid, known.pid, &known.comm), rows);
         names.write(key, rows);
         rows.long(took).long(ret).text(end.error);
         about.write(rows);
-        arguments.give_back(about);
         rows.bool(false).bool(true);
         id.write(rows);
         Ok(key)
@@ -196,14 +204,14 @@ impl Parquet {
     ) -> Result<u32, ExportError> {
         let Self { open, names, arguments, writer, id, .. } = self;
         let rows = writer.as_mut().ok_or_else(closed)?.rows(Table::Calls);
-        let key = names.learn(call, words);
+        let (key, descriptors) = names.learn(call, words);
         let of = Open {
             wall: known.wall_ns,
             cpu: event.cpu,
             pid: known.pid,
             comm: known.comm,
             call: key,
-            about: arguments.get(call, known, words),
+            about: arguments.get((call, descriptors), known, words, rows),
         };
         if open.is_full() {
             for (tid, of) in open.drain() {

@@ -1,4 +1,7 @@
 //! Rows of a table that wait to be written, by column.
+//!
+//! Rows come one by one, in the thread that has them made, which only appends. Their order, what is
+//! the same, and where values lack are worked out later, in the thread that writes.
 
 use std::borrow::Cow;
 
@@ -6,26 +9,40 @@ use flightrec_format::abi::record::Comm;
 use flightrec_reader::threads::trim;
 
 use super::dictionary::Texts;
+use super::who::Who;
 use crate::printable::printable;
 
-/// Values of a column; of one that may lack values, with what is there.
+/// Values of a column; of one that may lack values, those that are there.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) values: Values,
-    /// 1: the row has a value, 0: it has none. `None`: every row has one. Rows behind the last
-    /// value are not there: they have none.
-    pub(super) levels: Option<Vec<u8>>,
+    /// The row of each value. `None`: every row has one.
+    pub(super) rows: Option<Vec<u32>>,
 }
 
 /// Values of one type.
 #[derive(Debug)]
 pub(super) enum Values {
+    /// Made of those of another column.
+    Derived(Derived),
     /// Such as grow from row to row: written as differences.
     Times(Vec<i64>),
     Bools(Vec<bool>),
     /// Of so many bytes each: 4 or 8.
     Numbers(usize, Vec<i64>),
     Texts(Texts),
+    /// A thread's number; with its process and its name.
+    Who(Who),
+}
+
+/// What a column is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Derived {
+    /// Microseconds, of the nanoseconds in the next column.
+    Micros,
+    /// The process and the name of the thread, in the columns behind that of [`Values::Who`].
+    Pid,
+    Comm,
 }
 
 /// A type, and whether every row has a value.
@@ -36,6 +53,8 @@ pub(super) enum Kind {
     Time,
     Bool,
     Text,
+    Who,
+    Derived(Derived),
 }
 
 /// Rows by column. A row is begun by nothing: its values are pushed in the order of the columns.
@@ -59,10 +78,29 @@ impl Rows {
                 Kind::Time => Values::Times(Vec::new()),
                 Kind::Bool => Values::Bools(Vec::new()),
                 Kind::Text => Values::Texts(Texts::default()),
+                Kind::Who => Values::Who(Who::default()),
+                Kind::Derived(derived) => Values::Derived(*derived),
             },
-            levels: optional.then(Vec::new),
+            rows: optional.then(Vec::new),
         };
         Self { columns: columns.iter().map(column).collect(), at: 0, count: 0, bytes: 0 }
+    }
+
+    /// Makes room for others.
+    pub(super) fn clear(&mut self) {
+        for column in &mut self.columns {
+            match &mut column.values {
+                Values::Derived(_) => {}
+                Values::Times(of) | Values::Numbers(_, of) => of.clear(),
+                Values::Bools(of) => of.clear(),
+                Values::Texts(of) => of.clear(),
+                Values::Who(of) => of.clear(),
+            }
+            if let Some(rows) = &mut column.rows {
+                rows.clear();
+            }
+        }
+        (self.at, self.count, self.bytes) = (0, 0, 0);
     }
 
     /// The next column, which gets a value.
@@ -71,16 +109,14 @@ impl Rows {
         let (at, row) = (self.at, self.count);
         self.none(1);
         let column = self.columns.get_mut(at)?;
-        if let Some(levels) = &mut column.levels {
-            if levels.len() < row {
-                levels.resize(row, 0);
-            }
-            levels.push(1);
+        if let Some(rows) = &mut column.rows {
+            rows.push(row as u32);
         }
         Some(&mut column.values)
     }
 
-    /// The next `count` columns have no value; there are as many in the row.
+    /// The next `count` columns have no value, or one that is made of another column's; there are
+    /// as many in the row.
     #[inline]
     pub(super) fn none(&mut self, count: usize) -> &mut Self {
         self.at += count;
@@ -154,7 +190,7 @@ impl Rows {
     /// A thread's name; nothing where it is empty and the column may lack values.
     #[inline]
     pub(super) fn comm(&mut self, comm: Option<&Comm>) -> &mut Self {
-        let may_lack = self.columns.get(self.at).is_some_and(|column| column.levels.is_some());
+        let may_lack = self.columns.get(self.at).is_some_and(|column| column.rows.is_some());
         match comm.filter(|comm| !may_lack || comm[0] != 0) {
             Some(comm) => self.keyed(u128::from_ne_bytes(*comm), || printable(trim(comm))),
             None => self.none(1),
@@ -164,6 +200,44 @@ impl Rows {
     /// A moment, UNIX time in ns: `ts` in microseconds and `ts_ns`.
     #[inline]
     pub(super) fn time(&mut self, ns: i64) -> &mut Self {
-        self.long(ns.div_euclid(1000)).long(ns)
+        self.none(1).long(ns)
+    }
+
+    /// A thread, its process and its name: three columns.
+    #[inline]
+    pub(super) fn who(&mut self, tid: u32, pid: u32, comm: &Comm) -> &mut Self {
+        if let Some(Values::Who(who)) = self.next() {
+            who.push(tid, pid, comm);
+        }
+        self.none(2)
+    }
+
+    /// Keeps a text of a column for rows of this group that are still to come; returns what
+    /// [`Self::kept`] takes.
+    #[inline]
+    pub(super) fn keep(&mut self, column: usize, text: &str) -> Option<u32> {
+        let column = self.columns.get_mut(column).filter(|_| !text.is_empty())?;
+        let Values::Texts(texts) = &mut column.values else { return None };
+        let (place, more) = texts.keep(text);
+        self.bytes += more;
+        Some(place)
+    }
+
+    /// A text that was kept.
+    #[inline]
+    pub(super) fn kept(&mut self, place: Option<u32>) -> &mut Self {
+        let Some(place) = place else { return self.none(1) };
+        if let Some(Values::Texts(texts)) = self.next() {
+            texts.push_place(place);
+        }
+        self
+    }
+
+    /// The bytes of a text that was kept in a column.
+    pub(super) fn text_of(&self, column: usize, place: u32) -> &str {
+        match self.columns.get(column).map(|column| &column.values) {
+            Some(Values::Texts(texts)) => texts.text(place),
+            _ => "",
+        }
     }
 }

@@ -5,11 +5,16 @@
 //! by column, in the thread that writes.
 
 use std::borrow::Cow;
+use std::hash::Hasher as _;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 
 /// Values that are found without a hash table; a power of two.
 const RECENT: usize = 64;
+/// Texts that were kept and are found again; a power of two.
+const KEPT: usize = 1024;
+/// Most bytes of room that is kept for other texts.
+const SPARE_BYTES: usize = 1 << 20;
 /// Of an odd number, so that keys that differ in any bits get places that differ.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -30,6 +35,14 @@ impl Places {
         self.ends.len()
     }
 
+    /// Appends a text.
+    #[inline]
+    pub(super) fn append(&mut self, text: &str) -> u32 {
+        self.plain.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        self.plain.extend_from_slice(text.as_bytes());
+        self.end()
+    }
+
     /// Appends a value, which ends at the end of `plain`.
     #[inline]
     fn end(&mut self) -> u32 {
@@ -47,7 +60,7 @@ impl Places {
     }
 
     /// The same rows, with each value once, in the order of the first rows that have them.
-    fn once(&self) -> Self {
+    pub(super) fn once(&self) -> Self {
         let mut once = Self { rows: Vec::with_capacity(self.rows.len()), ..Self::default() };
         let mut known: FxHashMap<&[u8], u32> = FxHashMap::default();
         let mut from = 0;
@@ -72,6 +85,8 @@ pub(super) struct Texts {
     /// A value may stand there more than once.
     places: Places,
     recent: Box<[Option<(u128, u32)>; RECENT]>,
+    /// By the hash of a text that was kept last, the place behind it; made with the first.
+    kept: Vec<u32>,
     /// The last row's text; its place is that of the last row.
     last: Option<u32>,
 }
@@ -81,7 +96,12 @@ const LENGTH: usize = 4;
 
 impl Default for Texts {
     fn default() -> Self {
-        Self { places: Places::default(), recent: Box::new([None; RECENT]), last: None }
+        Self {
+            places: Places::default(),
+            recent: Box::new([None; RECENT]),
+            kept: Vec::new(),
+            last: None,
+        }
     }
 }
 
@@ -99,6 +119,57 @@ impl Texts {
         self.last = Some(place);
         self.places.rows.push(place);
         text.len()
+    }
+
+    /// Keeps a text, which rows may then have by its place; returns how many bytes it adds.
+    pub(super) fn keep(&mut self, text: &str) -> (u32, usize) {
+        if self.kept.is_empty() {
+            self.kept.resize(KEPT, 0);
+        }
+        let mut hasher = FxHasher::default();
+        hasher.write(text.as_bytes());
+        let at = (hasher.finish() >> 20) as usize % KEPT;
+        if let Some(place) = self.kept[at].checked_sub(1)
+            && self.places.value(place).get(LENGTH..) == Some(text.as_bytes())
+        {
+            return (place, 0);
+        }
+        let place = self.append(text);
+        self.kept[at] = place + 1;
+        (place, text.len())
+    }
+
+    #[inline]
+    fn append(&mut self, text: &str) -> u32 {
+        self.places.append(text)
+    }
+
+    /// Appends a row with a text that is there.
+    #[inline]
+    pub(super) fn push_place(&mut self, place: u32) {
+        self.places.rows.push(place);
+    }
+
+    /// A text that is there.
+    pub(super) fn text(&self, place: u32) -> &str {
+        let text = self.places.value(place).get(LENGTH..).unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+
+    /// Forgets all rows and texts.
+    pub(super) fn clear(&mut self) {
+        self.places.rows.clear();
+        self.places.plain.clear();
+        self.places.plain.shrink_to(SPARE_BYTES);
+        self.places.ends.clear();
+        self.recent.fill(None);
+        self.kept.fill(0);
+        self.last = None;
+    }
+
+    /// Which text each row has, to be put in another order.
+    pub(super) fn rows(&mut self) -> &mut Vec<u32> {
+        &mut self.places.rows
     }
 
     /// The same of a text that is always the same for `key`, and made only where that is new.
@@ -123,25 +194,19 @@ impl Texts {
         text.len()
     }
 
-    #[inline]
-    fn append(&mut self, text: &str) -> u32 {
-        self.places.plain.extend_from_slice(&(text.len() as u32).to_le_bytes());
-        self.places.plain.extend_from_slice(text.as_bytes());
-        self.places.end()
-    }
-
     /// Each text once.
     pub(super) fn places(&self) -> Places {
         self.places.once()
     }
 }
 
-/// Numbers, each once, of so many bytes: 4 or 8; with the least and the greatest.
+/// Numbers, each once, of so many bytes: 4 or 8; with the least and the greatest. They are in
+/// order: neighbours are alike, so that they take less room.
 pub(super) fn numbers(width: usize, values: &[i64]) -> (Places, Option<(i64, i64)>) {
-    let mut places = Places { rows: Vec::with_capacity(values.len()), ..Places::default() };
+    let mut rows = Vec::with_capacity(values.len());
+    let mut all: Vec<(i64, u32)> = Vec::new();
     let mut known: FxHashMap<i64, u32> = FxHashMap::default();
     let mut recent: [Option<(i64, u32)>; RECENT] = [None; RECENT];
-    let mut range: Option<(i64, i64)> = None;
     for number in values {
         let hash = (*number as u64).wrapping_mul(SPREAD);
         let slot = (hash >> (u64::BITS - RECENT.ilog2())) as usize % RECENT;
@@ -149,18 +214,32 @@ pub(super) fn numbers(width: usize, values: &[i64]) -> (Places, Option<(i64, i64
             Some((known, place)) if known == *number => place,
             _ => {
                 let place = *known.entry(*number).or_insert_with(|| {
-                    let bytes = number.to_le_bytes();
-                    places.plain.extend_from_slice(bytes.get(..width).unwrap_or(&bytes));
-                    let (least, greatest) = range.unwrap_or((*number, *number));
-                    range = Some((least.min(*number), greatest.max(*number)));
-                    places.end()
+                    let place = all.len() as u32;
+                    all.push((*number, place));
+                    place
                 });
                 recent[slot] = Some((*number, place));
                 place
             }
         };
-        places.rows.push(place);
+        rows.push(place);
     }
+    all.sort_unstable();
+    let mut places = Places::default();
+    let mut order = vec![0; all.len()];
+    for (number, before) in &all {
+        let bytes = number.to_le_bytes();
+        places.plain.extend_from_slice(bytes.get(..width).unwrap_or(&bytes));
+        let place = places.end();
+        if let Some(new) = order.get_mut(*before as usize) {
+            *new = place;
+        }
+    }
+    for row in &mut rows {
+        *row = order.get(*row as usize).copied().unwrap_or_default();
+    }
+    places.rows = rows;
+    let range = all.first().zip(all.last()).map(|((least, _), (greatest, _))| (*least, *greatest));
     (places, range)
 }
 
@@ -177,18 +256,23 @@ mod tests {
         assert_eq!(texts.push_keyed(7, || panic!("it is known")), 0);
         assert_eq!(texts.push_keyed(8, || "ab".into()), 2);
         assert_eq!(texts.push("c"), 1);
+        let (kept, more) = texts.keep("abc");
+        assert_eq!(more, 3);
+        assert_eq!(texts.keep("abc"), (kept, 0));
+        texts.push_place(kept);
+        assert_eq!(texts.text(kept), "abc");
         let places = texts.places();
-        assert_eq!(places.rows, [0, 0, 1, 1, 0, 2]);
-        assert_eq!(places.plain, b"\x02\0\0\0ab\0\0\0\0\x01\0\0\0c");
+        assert_eq!(places.rows, [0, 0, 1, 1, 0, 2, 3]);
+        assert_eq!(places.plain, b"\x02\0\0\0ab\0\0\0\0\x01\0\0\0c\x03\0\0\0abc");
         assert_eq!(places.value(1), b"\0\0\0\0");
-        assert_eq!(places.value(3), b"");
+        assert_eq!(places.value(4), b"");
     }
 
     #[test]
     fn numbers_keep_their_range() {
         let (places, range) = numbers(4, &[5, -1, 5, 7]);
         assert_eq!(range, Some((-1, 7)));
-        assert_eq!(places.rows, [0, 1, 0, 2]);
-        assert_eq!(places.value(1), (-1_i32).to_le_bytes());
+        assert_eq!(places.rows, [1, 0, 1, 2]);
+        assert_eq!(places.value(0), (-1_i32).to_le_bytes());
     }
 }

@@ -10,7 +10,10 @@ mod calls;
 mod chunk;
 mod columns;
 mod coverage;
+mod deltas;
 mod dictionary;
+mod folded;
+mod group;
 mod id;
 mod life;
 mod people;
@@ -19,11 +22,12 @@ mod schema;
 mod sums;
 mod wait_row;
 mod waits;
+mod who;
 mod writer;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flightrec_analysis::State;
 use flightrec_format::abi::kinds::{IoComplete, Kind, Value as FieldValue};
@@ -38,6 +42,7 @@ use flightrec_reader::window::Window;
 use self::arguments::Rendered;
 use self::calls::{CallNames, Open, OpenCalls};
 use self::columns::Rows;
+use self::folded::Folded;
 use self::id::Id;
 use self::life::group;
 use self::people::{PEOPLE_MAX, People, Process, Thread};
@@ -46,12 +51,13 @@ pub use self::sums::Sums;
 use self::wait_row::{letter_text, write_wait};
 use self::waits::Waits;
 use self::writer::Writer;
+use crate::decimal;
 use crate::devices::Devices;
 use crate::exporter::{ExportError, Exporter, Session, Value, Words};
 use crate::json;
 use crate::kind;
 use crate::printable::printable;
-use crate::stacks::{Frame, Frames};
+use crate::stacks::Frames;
 
 /// Fields of other events that name them, the first that there is.
 const TITLES: [&str; 8] =
@@ -71,6 +77,7 @@ pub struct Parquet {
     names: CallNames,
     arguments: Rendered,
     frames: Frames,
+    folded: Folded,
     devices: Devices,
     cgroups: BTreeMap<u64, String>,
     cpus: Vec<u16>,
@@ -78,6 +85,7 @@ pub struct Parquet {
     offset: i64,
     /// Texts in the making.
     text: String,
+    title: String,
     /// Events since it was looked whether rows are to be written.
     looked: u32,
     /// Rows of threads were written before their end, to make room.
@@ -120,11 +128,13 @@ impl Parquet {
             names: CallNames::default(),
             arguments: Rendered::default(),
             frames: Frames::default(),
+            folded: Folded::default(),
             devices: Devices::default(),
             cgroups: BTreeMap::new(),
             cpus: Vec::new(),
             offset: 0,
             text: String::new(),
+            title: String::new(),
             looked: 0,
             is_crowded: false,
             sums,
@@ -168,7 +178,18 @@ impl Parquet {
             let group = group(cgroups, process.cgroup);
             process.write(pid, group, *offset, id, writer.rows(Table::Processes));
         }
-        writer.flush()
+        self.flush()
+    }
+
+    /// Writes the tables that have rows enough.
+    fn flush(&mut self) -> Result<(), ExportError> {
+        let Self { writer, open, arguments, .. } = self;
+        writer.as_mut().ok_or_else(closed)?.flush(|table, before, rows| {
+            if table == Table::Calls {
+                arguments.forget();
+                open.go_on(before, rows);
+            }
+        })
     }
 
     fn write_waits(&mut self, mut words: Option<&mut dyn Words>) -> Result<(), ExportError> {
@@ -232,27 +253,28 @@ impl Parquet {
         let mut text = std::mem::take(&mut self.text);
         text.clear();
         text.push('{');
-        let mut title: Option<(usize, String)> = None;
+        let mut title = std::mem::take(&mut self.title);
+        title.clear();
+        let mut place = TITLES.len();
         words.fields(event, known, &mut |key, value| {
             if text.len() > 1 {
                 text.push(',');
             }
             json::string(key, &mut text);
             text.push(':');
-            let _ = match value {
-                Value::Signed(value) => write!(text, "{value}"),
-                Value::Unsigned(value) => write!(text, "{value}"),
+            match value {
+                Value::Signed(value) => decimal::signed(value, &mut text),
+                Value::Unsigned(value) => decimal::unsigned(value, &mut text),
                 Value::Text(value) => {
                     json::string(value, &mut text);
-                    let place = TITLES.iter().position(|title| *title == key);
-                    if let Some(place) = place
-                        && title.as_ref().is_none_or(|(other, _)| place < *other)
-                    {
-                        title = Some((place, value.to_owned()));
+                    let before = TITLES.iter().take(place);
+                    if let Some(at) = before.into_iter().position(|title| *title == key) {
+                        place = at;
+                        title.clear();
+                        title.push_str(value);
                     }
-                    Ok(())
                 }
-            };
+            }
         });
         text.push('}');
         let ns = |ns: u64| ns as i64;
@@ -280,7 +302,7 @@ impl Parquet {
             _ => None,
         };
         let details = Details {
-            name: title.as_ref().map(|(_, title)| title.as_str()),
+            name: (place < TITLES.len()).then_some(&*title),
             took,
             ret,
             other,
@@ -288,7 +310,7 @@ impl Parquet {
             ..Details::default()
         };
         let done = self.row(event, known, &details);
-        self.text = text;
+        (self.text, self.title) = (text, title);
         done
     }
 }
@@ -299,7 +321,7 @@ const NOT_OF_CALLS: usize = 8;
 /// Appends what every event and every call has.
 #[inline]
 fn head(wall: i64, cpu: u16, (tid, pid, comm): (u32, u32, &Comm), rows: &mut Rows) {
-    rows.time(wall).int(i32::from(cpu)).int(tid as i32).int(pid as i32).comm(Some(comm));
+    rows.time(wall).int(i32::from(cpu)).who(tid, pid, comm);
 }
 
 fn closed() -> ExportError {
@@ -307,19 +329,6 @@ fn closed() -> ExportError {
         what: "writing the tables".to_owned(),
         source: std::io::Error::other("no recording has begun"),
     }
-}
-
-/// Functions from the outermost in, as in folded stacks.
-fn folded(frames: &[Frame]) -> String {
-    let mut text = String::new();
-    for frame in frames.iter().rev() {
-        if !text.is_empty() {
-            text.push(';');
-        }
-        // A `;` would end the frame.
-        text.extend(frame.function.chars().map(|c| if c == ';' { ':' } else { c }));
-    }
-    text
 }
 
 impl Exporter for Parquet {
@@ -353,6 +362,7 @@ impl Exporter for Parquet {
         let meta = session.meta();
         self.cpus.clone_from(&meta.cpus);
         self.frames = Frames::new(meta);
+        self.folded.forget();
         self.devices = Devices::new(meta);
         self.cgroups = meta.cgroups.clone();
         self.cgroups.values_mut().for_each(|path| {
@@ -389,7 +399,7 @@ impl Exporter for Parquet {
         if event.tid != 0 {
             self.people.met(event.tid, known.pid, &known.comm, known.wall_ns);
         }
-        let mut function = None;
+        let mut function: Option<Arc<str>> = None;
         match &event.body {
             Body::Enter(call) => {
                 let name = self.enter(event, call, known, words)?;
@@ -430,23 +440,25 @@ impl Exporter for Parquet {
                 self.row(event, known, &details)?;
             }
             Body::Stack(stack) => {
-                let frames = self.frames.of_wait(stack);
-                function = frames.as_deref().and_then(Frames::blocked).map(str::to_owned);
-                let text = frames.as_deref().map(folded);
+                let folded = self.folded.of_wait(stack, &self.frames);
                 let details = Details {
-                    name: function.as_deref(),
+                    name: folded.function.as_deref(),
                     took: stack.slept.map(|ns| ns as i64),
-                    stack: text.as_deref(),
+                    stack: folded.text.as_deref(),
                     ..Details::default()
                 };
                 self.row(event, known, &details)?;
+                function.clone_from(&folded.function);
             }
             Body::Sample(sample) => {
-                let frames = self.frames.of_sample(sample);
-                let text = frames.as_deref().map(folded);
-                let name = frames.as_deref().and_then(<[_]>::first).map(|of| of.function.as_str());
+                let folded = self.folded.of_sample(sample, &self.frames);
                 let state = Some(if sample.user_mode { "user" } else { "kernel" });
-                let details = Details { name, stack: text.as_deref(), state, ..Details::default() };
+                let details = Details {
+                    name: folded.function.as_deref(),
+                    stack: folded.text.as_deref(),
+                    state,
+                    ..Details::default()
+                };
                 self.row(event, known, &details)?;
             }
             Body::Plain(plain) => match plain.kind() {
@@ -467,7 +479,7 @@ impl Exporter for Parquet {
         self.looked += 1;
         if self.looked >= LOOK_EVERY {
             self.looked = 0;
-            self.writer()?.flush()?;
+            self.flush()?;
         }
         Ok(())
     }

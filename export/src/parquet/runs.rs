@@ -1,25 +1,45 @@
 //! Parquet's hybrid of runs and packed bits, for levels and for places in a dictionary.
 
+use super::deltas::varint;
+
 /// Values that are packed together.
 const GROUP: usize = 8;
 
 /// Bits of the greatest of `count` numbers from 0 on; at least one.
-pub(super) fn width(count: usize) -> u32 {
+fn width(count: usize) -> u32 {
     count.saturating_sub(1).checked_ilog2().map_or(1, |log| log + 1)
+}
+
+/// Numbers of at least so many bits take whole bytes: the compression behind it finds what repeats
+/// in bytes, and hardly anything where each number begins inside of one.
+const LEAST_WHOLE: u32 = 3;
+/// From so many equal numbers of whole bytes on they are a run: those who compress see shorter ones
+/// better in what is around them.
+const LEAST_RUN: usize = 64;
+
+/// Bits that places in a dictionary of `count` values take.
+pub(super) fn place_width(count: usize) -> u32 {
+    let width = width(count);
+    if width < LEAST_WHOLE { width } else { width.next_multiple_of(u8::BITS) }
 }
 
 /// Appends `values`, each of `width` bits at most: 1 to 32.
 pub(super) fn write<T: Copy + PartialEq + Into<u32>>(values: &[T], width: u32, out: &mut Vec<u8>) {
     let (mut at, mut packed) = (0, 0);
+    let least = if width < u8::BITS { GROUP } else { LEAST_RUN };
     while let Some(group) = values.get(at..at + GROUP) {
         let first = group[0];
         if group.iter().any(|value| *value != first) {
             at += GROUP;
             continue;
         }
-        pack(&values[packed..at], width, out);
         let rest = values[at..].iter();
         let length = rest.take_while(|value| **value == first).count();
+        if length < least {
+            at += length / GROUP * GROUP;
+            continue;
+        }
+        pack(&values[packed..at], width, out);
         varint((length as u64) << 1, out);
         let bytes: u32 = first.into();
         out.extend_from_slice(&bytes.to_le_bytes()[..width.div_ceil(u8::BITS) as usize]);
@@ -50,14 +70,6 @@ fn pack<T: Copy + Into<u32>>(values: &[T], width: u32, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(&bits.to_le_bytes());
     out.resize(end, 0);
-}
-
-fn varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 #[cfg(test)]
@@ -109,7 +121,7 @@ mod tests {
             width in 1..=32_u32,
         ) {
             let mask = u32::MAX >> (32 - width);
-            let lengths = runs.iter().map(|(value, n)| (value & mask, n % 11 + n / 30 * n));
+            let lengths = runs.iter().map(|(value, n)| (value & mask, n % 11 + n / 30 * 3 * n));
             let values: Vec<u32> = lengths.flat_map(|(value, n)| vec![value; n]).collect();
             let mut out = Vec::new();
             write(&values, width, &mut out);
@@ -120,5 +132,6 @@ mod tests {
     #[test]
     fn bits_of_places() {
         assert_eq!([0, 1, 2, 3, 4, 5, 256, 257].map(width), [1, 1, 1, 2, 2, 3, 8, 9]);
+        assert_eq!([0, 2, 4, 5, 256, 257].map(place_width), [1, 1, 2, 8, 8, 16]);
     }
 }

@@ -172,4 +172,16 @@ impl Table {
             _ => &["ts", "ts_ns"],
         }
     }
+
+    /// Whether each row has a thread with its process and its name, in columns `tid`, `pid` and
+    /// `comm` one behind the other.
+    pub(super) const fn has_who(self) -> bool {
+        matches!(self, Self::Events | Self::Calls)
+    }
+
+    /// Whether rows, which are made when what they tell of ends, are written in the order of its
+    /// beginning.
+    pub(super) const fn by_beginning(self) -> bool {
+        matches!(self, Self::Calls | Self::Waits)
+    }
 }

@@ -130,7 +130,7 @@ impl Sums {
                 any = true;
                 if failed.is_none() {
                     write_period(&dated, writer.rows(Table::Sums));
-                    failed = writer.flush().err();
+                    failed = writer.flush(|_, _, _| ()).err();
                 }
             },
         );

@@ -22,6 +22,7 @@ use crate::announce::announce;
 use crate::commands::dump::events::{Dump, Target, question};
 use crate::exit::Exit;
 use crate::export::Export;
+use crate::memory;
 use crate::output::{Output, note};
 use crate::render::Format;
 use crate::source::history;
@@ -77,7 +78,11 @@ impl<'a> Exported<'a> {
             ExportFormat::Speedscope => Box::new(Profile::new(Form::Speedscope)),
             ExportFormat::TraceDat => Box::new(TraceDat::new(&beside(plan))?),
             ExportFormat::Ctf => Box::new(Ctf::new(&part(plan)?)),
-            ExportFormat::Parquet => Box::new(Parquet::new(&part(plan)?, sums::of(plan))),
+            ExportFormat::Parquet => {
+                // Groups of rows of several tables are there at once.
+                memory::reserve(memory::beside() / 2);
+                Box::new(Parquet::new(&part(plan)?, sums::of(plan)))
+            }
         };
         let export = Export::new(exporter, plan.events.shown.fds);
         Ok(Self { plan, export, partial: RefCell::default() })
