@@ -54,7 +54,7 @@ impl Folded {
     }
 
     /// What ran.
-    pub(super) fn of_sample(&self, sample: &Sample, frames: &Frames) -> Text {
+    pub(super) fn of_sample(sample: &Sample, frames: &Frames) -> Text {
         let Some(frames) = frames.of_sample(sample) else { return Text::default() };
         Text {
             function: frames.first().map(|frame| frame.function.as_str().into()),

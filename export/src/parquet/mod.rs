@@ -451,7 +451,7 @@ impl Exporter for Parquet {
                 function.clone_from(&folded.function);
             }
             Body::Sample(sample) => {
-                let folded = self.folded.of_sample(sample, &self.frames);
+                let folded = Folded::of_sample(sample, &self.frames);
                 let state = Some(if sample.user_mode { "user" } else { "kernel" });
                 let details = Details {
                     name: folded.function.as_deref(),

@@ -24,6 +24,9 @@ pub(super) type Moment = (u32, u64);
 /// When an event happened, ns of `CLOCK_MONOTONIC`, and what it is.
 pub(super) type Last<T> = (u64, T);
 
+/// By number of a [`Moment`]: the last before it.
+pub(super) type ByNumber<T> = FxHashMap<usize, Last<T>>;
+
 /// A block.
 pub(super) struct Known<'a> {
     pub(super) job: Job<'a>,
@@ -171,8 +174,8 @@ impl<'a> Map<'a> {
         lane: Lane,
         asked: &[Moment],
         look: impl Fn(&[&Page], &[Moment]) -> Vec<Option<Last<T>>> + Sync,
-    ) -> Option<(FxHashMap<usize, Last<T>>, FxHashSet<At>)> {
-        let (mut last, mut seen) = (FxHashMap::<usize, Last<T>>::default(), FxHashSet::default());
+    ) -> Option<(ByNumber<T>, FxHashSet<At>)> {
+        let (mut last, mut seen) = (ByNumber::default(), FxHashSet::default());
         // What is still to be found: in blocks that begin before a moment.
         let mut open: Vec<(usize, u64)> =
             asked.iter().enumerate().map(|(number, (_, time))| (number, *time)).collect();
