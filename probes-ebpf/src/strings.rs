@@ -32,8 +32,8 @@ pub(crate) enum Source {
 }
 
 /// Reads the string at `from` and writes it as a STRING record at `at` of the page's body; of one
-/// that is too long its beginning and its end, for the middle may be padding. Returns the offset behind it;
-/// [`COLD`] added where it could not be read, and what was sought of its end.
+/// that is too long its beginning and its end, for the middle may be padding. Returns the offset
+/// behind it; [`COLD`] added where it could not be read, and what was sought of its end.
 #[inline(always)]
 pub(crate) fn put(page: *mut Page, at: usize, index: u16, from: u64, source: Source) -> u64 {
     if at > BODY - ROOM {
@@ -163,8 +163,8 @@ static EXEC_MASKS: Array<[u16; MASK_TABLE / 2]> =
     Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
 
 /// Masks the text of the STRING record that is to stand at `at` of the page's body, in place: all
-/// that it may be long. One walk of a table, a load and two stores a byte and no branch, so that the verifier
-/// follows it once.
+/// that it may be long. One walk of a table, a load and two stores a byte and no branch, so that the
+/// verifier follows it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn mask_arguments(page: *mut Page, at: u64) -> u32 {

@@ -73,12 +73,13 @@ pub(super) fn varint(mut value: u64, out: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn number(bytes: &mut &[u8]) -> u64 {
+    /// Takes what [`varint`] appended.
+    pub(crate) fn number(bytes: &mut &[u8]) -> u64 {
         let (mut value, mut shift) = (0, 0);
         loop {
             let (byte, rest) = bytes.split_first().unwrap();

@@ -76,21 +76,13 @@ fn pack<T: Copy + Into<u32>>(values: &[T], width: u32, out: &mut Vec<u8>) {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::deltas::tests::number;
     use super::*;
 
     fn read(mut bytes: &[u8], width: u32, count: usize) -> Vec<u32> {
         let mut values = Vec::new();
         while values.len() < count {
-            let (mut header, mut shift) = (0_u64, 0);
-            loop {
-                let (byte, rest) = bytes.split_first().unwrap();
-                bytes = rest;
-                header |= u64::from(byte & 0x7f) << shift;
-                shift += 7;
-                if byte & 0x80 == 0 {
-                    break;
-                }
-            }
+            let header = number(&mut bytes);
             let length = usize::try_from(header >> 1).unwrap();
             if header & 1 == 0 {
                 let (value, rest) = bytes.split_at(width.div_ceil(8) as usize);
