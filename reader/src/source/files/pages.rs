@@ -2,11 +2,10 @@
 
 use std::cell::RefCell;
 
-use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES};
+use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::meta::Meta;
-use flightrec_format::ring::{LaneStream, Rings, is_loss};
-use flightrec_format::totals::Totals;
+use flightrec_format::ring::{LaneStream, Rings};
 use flightrec_store::{BlockRef, Damage, FileReader};
 
 use super::names::Superseded;
@@ -25,23 +24,6 @@ pub fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summary)>) ->
         rings.add_summed(page, summary);
     }
     rings.finish()
-}
-
-/// Whether events that should have been recorded were refused between two readings of the counters.
-pub(super) fn has_refused(before: &Totals, after: &Totals) -> bool {
-    after.cpus.iter().any(|now| {
-        let then = before
-            .cpus
-            .iter()
-            .find(|then| then.cpu == now.cpu)
-            .map_or([[0; REFUSALS]; RING_LANES], |then| then.refused);
-        let grown = now.refused.iter().zip(then);
-        grown.into_iter().any(|(now, then)| {
-            let mut more = *now;
-            more.iter_mut().zip(then).for_each(|(now, then)| *now = now.saturating_sub(then));
-            is_loss(&more)
-        })
-    })
 }
 
 pub(super) type Lost<'a> = Vec<(&'a FileReader, Damage)>;
