@@ -1,8 +1,9 @@
 //! How soon `flightctl dump` prints the first line out of a large store: 2 GiB of files of made-up
-//! events, written by the store's own writer, are read by the program as it is built.
+//! events, written by the store's own writer, are read by the program as it is built, and by
+//! another build of it in turns.
 //!
-//! `cargo run --release -p flightctl --example bench_store_read -- FLIGHTCTL [--json] [--mib N]
-//! [--rate EVENTS_PER_SECOND]`
+//! `cargo run --release -p flightctl --example bench_store_read -- FLIGHTCTL [--against FLIGHTCTL]
+//! [--json] [--mib N] [--rate EVENTS_PER_SECOND]`
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read as _};
@@ -40,6 +41,8 @@ const CHECKPOINT_NS: u64 = 10_000_000_000;
 /// What is measured.
 struct Options {
     flightctl: PathBuf,
+    /// Another build of it.
+    against: Option<PathBuf>,
     json: bool,
     bytes: u64,
     /// Events a second of the recording, entries and exits counted apart.
@@ -50,8 +53,13 @@ impl Options {
     fn parse() -> Result<Self> {
         let mut args = std::env::args().skip(1);
         let flightctl = args.next().context("name the flightctl to measure")?.into();
-        let mut options = Self { flightctl, json: false, bytes: 2 << 30, rate: 100_000 };
+        let mut options =
+            Self { flightctl, against: None, json: false, bytes: 2 << 30, rate: 100_000 };
         while let Some(arg) = args.next() {
+            if arg == "--against" {
+                options.against = Some(args.next().context("--against FLIGHTCTL")?.into());
+                continue;
+            }
             let mut number = || {
                 args.next().and_then(|n| n.parse::<u64>().ok()).with_context(|| format!("{arg} N"))
             };
@@ -59,11 +67,27 @@ impl Options {
                 "--json" => options.json = true,
                 "--mib" => options.bytes = number()? << 20,
                 "--rate" => options.rate = number()?.max(1000),
-                other => bail!("{other}: not --json, --mib or --rate"),
+                other => bail!("{other}: not --against, --json, --mib or --rate"),
             }
         }
         Ok(options)
     }
+
+    /// The programs that are measured.
+    fn programs(&self) -> impl Iterator<Item = &Path> {
+        [Some(&self.flightctl), self.against.as_ref()].into_iter().flatten().map(PathBuf::as_path)
+    }
+}
+
+/// What was measured of one window.
+struct Measured<'a> {
+    window: &'a str,
+    args: &'a [&'a str],
+    lines: usize,
+    /// Of each program, seconds until its first line in each round.
+    first: Vec<Vec<f64>>,
+    /// Of each program, seconds until its end.
+    whole: Vec<Vec<f64>>,
 }
 
 fn main() -> Result<()> {
@@ -82,20 +106,27 @@ fn main() -> Result<()> {
         ("the last 1 s", vec!["--last", "1s"]),
         ("10 s in the middle", vec!["--since", &middle[0], "--until", &middle[1]]),
     ];
+    let programs: Vec<&Path> = options.programs().collect();
     let mut results = Vec::new();
-    for (name, window) in &windows {
-        results.push((*name, Vec::new(), Vec::new(), lines(&options, dir.path(), window)?));
+    for (window, args) in &windows {
+        let lines = lines(&options.flightctl, dir.path(), args)?;
+        let none = vec![Vec::new(); programs.len()];
+        results.push(Measured { window, args, lines, first: none.clone(), whole: none });
     }
-    for round in 1..=ROUNDS {
-        eprint!("\rround {round} of {ROUNDS}");
-        for ((_, window), (_, first, whole, _)) in windows.iter().zip(&mut results) {
-            let (f, w) = dump(&options, dir.path(), window)?;
-            first.push(f);
-            whole.push(w);
+    for round in 0..ROUNDS {
+        eprint!("\rround {} of {ROUNDS}", round + 1);
+        for of in &mut results {
+            // In turns, so that neither always comes second.
+            for turn in 0..programs.len() {
+                let at = (turn + round) % programs.len();
+                let (first, whole) = dump(programs[at], dir.path(), of.args)?;
+                of.first[at].push(first);
+                of.whole[at].push(whole);
+            }
         }
     }
     eprintln!();
-    report(&options, &made, &mut results);
+    report(&options, &made, &results);
     Ok(())
 }
 
@@ -218,17 +249,17 @@ fn warm(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn command(options: &Options, dir: &Path, window: &[&str]) -> Command {
-    let mut command = Command::new(&options.flightctl);
+fn command(flightctl: &Path, dir: &Path, window: &[&str]) -> Command {
+    let mut command = Command::new(flightctl);
     command.args(["dump", "--store"]).arg(dir).args(window);
     command
 }
 
 /// Runs the program: seconds until its first byte, and until its end.
-fn dump(options: &Options, dir: &Path, window: &[&str]) -> Result<(f64, f64)> {
+fn dump(flightctl: &Path, dir: &Path, window: &[&str]) -> Result<(f64, f64)> {
     let start = Instant::now();
     let mut child =
-        command(options, dir, window).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        command(flightctl, dir, window).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let mut out = child.stdout.take().context("no output")?;
     let mut buffer = vec![0; 1 << 20];
     ensure!(out.read(&mut buffer)? != 0, "nothing was printed");
@@ -241,8 +272,8 @@ fn dump(options: &Options, dir: &Path, window: &[&str]) -> Result<(f64, f64)> {
 }
 
 /// Lines of a window, which must be complete.
-fn lines(options: &Options, dir: &Path, window: &[&str]) -> Result<usize> {
-    let output = command(options, dir, window).arg("--strict").output()?;
+fn lines(flightctl: &Path, dir: &Path, window: &[&str]) -> Result<usize> {
+    let output = command(flightctl, dir, window).arg("--strict").output()?;
     ensure!(
         output.status.success(),
         "flightctl: {}: {}",
@@ -252,26 +283,35 @@ fn lines(options: &Options, dir: &Path, window: &[&str]) -> Result<usize> {
     Ok(output.stdout.split(|byte| *byte == b'\n').count() - 1)
 }
 
-type Results<'a> = [(&'a str, Vec<f64>, Vec<f64>, usize)];
-
-fn report(options: &Options, made: &Made, results: &mut Results<'_>) {
-    let spread = |values: &mut Vec<f64>| {
+fn report(options: &Options, made: &Made, results: &[Measured<'_>]) {
+    let sorted = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
-        let of = |at: usize| values.get(at).copied().unwrap_or(f64::NAN) * 1e3;
+        let of = |at: usize| values.get(at).copied().unwrap_or(f64::NAN);
         (of(ROUNDS / 2), of(0), of(ROUNDS - 1))
+    };
+    let spread = |values: &[f64]| sorted(values.iter().map(|seconds| seconds * 1e3).collect());
+    // Of the other build, how many times as long this one takes in the same round.
+    let ratio = |of: &[Vec<f64>]| {
+        let (this, other) = (of.first()?, of.get(1)?);
+        Some(sorted(this.iter().zip(other).map(|(this, other)| this / other).collect()))
     };
     let per_event = made.bytes as f64 / made.events as f64;
     if options.json {
-        let windows: Vec<String> = results
-            .iter_mut()
-            .map(|(name, first, whole, lines)| {
-                let ((f, f0, f1), (w, ..)) = (spread(first), spread(whole));
-                format!(
-                    "{{\"window\":\"{name}\",\"lines\":{lines},\"first_ms\":{f:.1},\
-                     \"least_ms\":{f0:.1},\"greatest_ms\":{f1:.1},\"whole_ms\":{w:.1}}}"
-                )
-            })
-            .collect();
+        let window = |of: &Measured<'_>| {
+            let (f, f0, f1) = spread(&of.first[0]);
+            let (w, ..) = spread(&of.whole[0]);
+            let against = ratio(&of.first).zip(ratio(&of.whole)).map(|(first, whole)| {
+                format!(",\"first_ratio\":{:.3},\"whole_ratio\":{:.3}", first.0, whole.0)
+            });
+            format!(
+                "{{\"window\":\"{}\",\"lines\":{},\"first_ms\":{f:.1},\"least_ms\":{f0:.1},\
+                 \"greatest_ms\":{f1:.1},\"whole_ms\":{w:.1}{}}}",
+                of.window,
+                of.lines,
+                against.unwrap_or_default()
+            )
+        };
+        let windows: Vec<String> = results.iter().map(window).collect();
         println!(
             "{{\"files\":{},\"bytes\":{},\"events\":{},\"bytes_per_event\":{per_event:.2},\
              \"seconds\":{:.0},\"rounds\":{ROUNDS},\"windows\":[{}]}}",
@@ -295,12 +335,20 @@ fn report(options: &Options, made: &Made, results: &mut Results<'_>) {
     println!(
         "flightctl dump --store, ms, median of {ROUNDS} interleaved rounds (least to greatest):"
     );
-    for (name, first, whole, lines) in results {
-        let ((f, f0, f1), (w, w0, w1)) = (spread(first), spread(whole));
-        println!(
-            "  {name:<20} {lines:>9} lines: the first after {f:>6.1} ({f0:.1} to {f1:.1}), all \
-             after {w:>7.1} ({w0:.1} to {w1:.1})"
-        );
+    for of in results {
+        for (name, at) in [("this build", 0), ("the other", 1)] {
+            let (Some(first), Some(whole)) = (of.first.get(at), of.whole.get(at)) else { continue };
+            let ((f, f0, f1), (w, w0, w1)) = (spread(first), spread(whole));
+            println!(
+                "  {:<20} {name:<10} {:>9} lines: the first after {f:>6.1} ({f0:.1} to {f1:.1}), \
+                 all after {w:>7.1} ({w0:.1} to {w1:.1})",
+                of.window, of.lines
+            );
+        }
+        for (what, of) in [("the first", ratio(&of.first)), ("all", ratio(&of.whole))] {
+            let Some((r, r0, r1)) = of else { continue };
+            println!("    {what}: {r:.2} times as long, in pairs ({r0:.2} to {r1:.2})");
+        }
     }
 }
 

@@ -84,7 +84,11 @@ pub(crate) enum Bench {
     /// codecs alone.
     Vmcore,
     /// Time until `flightctl dump` prints the first line from 2 GiB of files.
-    StoreRead,
+    StoreRead {
+        /// Compare with the flightctl in DIR, of another build.
+        #[arg(long, value_name = "DIR")]
+        against: Option<PathBuf>,
+    },
     /// Time and memory of narrow questions about 75 million events in files, and of a report over
     /// all of them.
     Search {
@@ -179,7 +183,13 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];
             run_command(cargo().args(["run", "--release", "--locked"]).args(example))
         }
-        Bench::StoreRead => run_command(&mut of_flightctl("bench_store_read")?),
+        Bench::StoreRead { against } => {
+            let mut command = of_flightctl("bench_store_read")?;
+            if let Some(against) = against {
+                command.arg("--against").arg(against.join("flightctl"));
+            }
+            run_command(&mut command)
+        }
         Bench::Search { events, rounds, keep, json } => {
             let mut command = of_flightctl("bench_search")?;
             let (events, rounds) = (events.to_string(), rounds.to_string());
