@@ -13,6 +13,7 @@ mod tracepoint;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -26,6 +27,9 @@ pub use tracepoint::{Field, Mask, Place, Tracepoint, ValueForm, ValueNames};
 pub const PAGES: usize = 192;
 /// Pages that one generation of the document may take.
 pub const HALF_PAGES: usize = PAGES / 2;
+
+/// CPUs that Linux has at most (`NR_CPUS_RANGE_END`, arch/x86/Kconfig, Linux 6.18).
+pub const CPUS_MAX: usize = 8192;
 
 /// Metadata that can't be written or read.
 #[derive(Debug, Error)]
@@ -308,6 +312,10 @@ pub fn from_json(text: &str) -> Result<Meta, MetaError> {
 /// The document from its bytes; also of a recording made before lanes were listed in it.
 fn parse(text: &[u8]) -> Result<Meta, serde_json::Error> {
     let mut meta: Meta = serde_json::from_slice(text)?;
+    if meta.cpus.len() > CPUS_MAX {
+        let told = format!("{} CPUs, of which Linux has at most {CPUS_MAX}", meta.cpus.len());
+        return Err(serde_json::Error::custom(told));
+    }
     if meta.lanes.is_empty() {
         meta.lanes = Lanes::earlier(&serde_json::from_slice(text)?);
     }

@@ -14,7 +14,7 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::descriptors::{Descriptor, Object, Snapshot, Table};
 use flightrec_format::encode::{PageWriter, write_header, write_slot};
-use flightrec_format::meta::{Argument, Lanes, Meta, Syscall};
+use flightrec_format::meta::{Argument, CPUS_MAX, Lanes, Meta, Syscall};
 use flightrec_store::block::PAGES_MAX;
 use flightrec_store::snapshot::{About, Summary};
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
@@ -265,7 +265,7 @@ fn metadata(_: usize) -> Result<Vec<u8>> {
     };
     let cgroups: BTreeMap<u64, String> = (0..60_000).map(|id| (id, "/a".to_owned())).collect();
     let many = Meta {
-        cpus: (0..=u16::MAX).collect(),
+        cpus: (0..CPUS_MAX as u16).collect(),
         wall_offsets: (0..40_000).collect(),
         native: (0..6000).map(call).collect(),
         compat: (0..6000).map(call).collect(),

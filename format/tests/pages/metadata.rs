@@ -2,7 +2,7 @@
 
 use flightrec_format::abi::page::PAGE_SIZE;
 use flightrec_format::meta::{
-    self, Argument, HALF_PAGES, Lacking, Lanes, Meta, MetaError, Syscall, TaiOffset,
+    self, Argument, CPUS_MAX, HALF_PAGES, Lacking, Lanes, Meta, MetaError, Syscall, TaiOffset,
 };
 
 /// Metadata of a few pages.
@@ -145,4 +145,14 @@ fn unknown_fields_are_ignored_and_absent_ones_default() {
     assert!(matches!(meta::from_json("{"), Err(MetaError::Document(_))));
     let sample = sample(u64::MAX - 1, 1);
     assert_eq!(meta::from_json(&meta::to_json(&sample).unwrap()).unwrap(), sample);
+}
+
+#[test]
+fn more_cpus_than_linux_has_are_an_error() {
+    let of = |count: usize| Meta { cpus: (0..count as u16).collect(), ..sample(7, 5) };
+    let read = |count| meta::from_json(&meta::to_json(&of(count)).unwrap());
+    assert_eq!(read(CPUS_MAX).unwrap(), of(CPUS_MAX));
+    let error = read(CPUS_MAX + 1).unwrap_err();
+    assert!(matches!(error, MetaError::Document(_)), "{error}");
+    assert!(error.to_string().contains("8193 CPUs"), "{error}");
 }

@@ -77,7 +77,10 @@ impl Report {
         let mut lanes = coverages(recording, window, now, |_| true);
         for lane in &mut lanes {
             lane.gaps = Gap::joined(std::mem::take(&mut lane.gaps));
-            lane.gaps.extend(uncounted(lane, window));
+            // Most rings of many have none but this.
+            let uncounted = uncounted(lane, window);
+            lane.gaps.reserve_exact(usize::from(uncounted.is_some()));
+            lane.gaps.extend(uncounted);
         }
         let within = |(from, until): (u64, u64)| (from.max(window.from), until.min(window.until));
         let lines = detached(recording);

@@ -5,6 +5,7 @@
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Act;
 use flightrec_format::decode::Body;
+use flightrec_format::meta::CPUS_MAX;
 use flightrec_store::{Content, FileReader, Kind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,9 +19,6 @@ const KNOWN_MAX: usize = 1 << 20;
 /// Most events of the task lane that are looked at: with more of them than that, looking costs as
 /// much as it saves.
 const EVENTS_MAX: u64 = 2_000_000;
-
-/// CPUs that Linux has at most (`NR_CPUS_RANGE_END`, arch/x86/Kconfig).
-const CPUS: usize = 8192;
 
 /// The names that any thread may have in a window, that of a thread of which nothing is known
 /// included, and the processes that it may be of.
@@ -58,7 +56,7 @@ impl Names {
         let mut names = Self::default();
         names.add(b"");
         names.add(trim(IDLE));
-        (0..CPUS).for_each(|cpu| names.add(trim(&idle_name(cpu))));
+        (0..CPUS_MAX).for_each(|cpu| names.add(trim(&idle_name(cpu))));
         for job in &jobs {
             for (page, _) in job.reader.pages(job.block).ok()? {
                 for event in page.events() {
