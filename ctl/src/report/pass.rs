@@ -267,7 +267,7 @@ impl<'a> Pass<'a> {
             let reading = Reading { all: everything, holes: holes.clone(), joins: joined };
             let reports = reports(recording, &windows, clock.now, &filter, &reading);
             // Where the pages contradict what was told, they are right.
-            let is_told = self.narrowing.is_told();
+            let is_told = self.narrowing.is_told() && chapter.is_foretold;
             if !is_told || !reports.iter().all(Coverage::is_complete) {
                 self.report.coverage(recording, &reports);
                 self.tell(chapter, &reports, &windows, &mut wall);

@@ -80,6 +80,8 @@ pub(crate) struct Recording {
     /// Of each ring, the pages that are full.
     full: Vec<Vec<Box<[u8; PAGE_SIZE]>>>,
     pub(crate) drop_pages: usize,
+    /// So many pages of a ring are left at most.
+    pub(crate) keep_pages: usize,
     /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns.
     wall: u64,
 }
@@ -95,7 +97,13 @@ impl Recording {
         let ring = |lane, cpu| (lane, cpu, PageWriter::new(session, lane, cpu, tai));
         let rings: Vec<_> =
             Lane::RINGS.into_iter().flat_map(|lane| [ring(lane, 0), ring(lane, 1)]).collect();
-        Self { full: vec![Vec::new(); rings.len()], rings, drop_pages: 0, wall }
+        Self {
+            full: vec![Vec::new(); rings.len()],
+            rings,
+            drop_pages: 0,
+            keep_pages: usize::MAX,
+            wall,
+        }
     }
 
     /// Sets the wall clock: pages that are opened from now on tell it.
@@ -144,6 +152,7 @@ impl Recording {
         let mut pages: Vec<Vec<u8>> = Vec::new();
         for all in self.pages() {
             let skip = if all.len() > 1 { self.drop_pages } else { 0 };
+            let skip = skip.max(all.len().saturating_sub(self.keep_pages));
             pages.extend(all.iter().skip(skip).map(|page| page.to_vec()));
         }
         let status = Status { totals: totals.clone(), wall_offset: self.wall as i64, ..status() };

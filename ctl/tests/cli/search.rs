@@ -194,8 +194,9 @@ impl Machine {
 }
 
 /// A recording of some seconds, in files of so many: threads that open, write, sleep, wake one
-/// another and wait for a disk, and now and then a process.
-fn made(file_seconds: u64, seed: u64) -> TempDir {
+/// another and wait for a disk, and now and then a process. If it goes on, its last file is open,
+/// and the newest events are in the rings of a daemon alone.
+fn made(file_seconds: u64, seed: u64, goes_on: bool) -> (TempDir, Option<TempDir>) {
     let dir = tempfile::tempdir().unwrap();
     let mut disk = Disk::new(dir.path(), meta(), WALL, file_seconds);
     let (recording, running) = (Recording::new(), [0, 0]);
@@ -207,6 +208,7 @@ fn made(file_seconds: u64, seed: u64) -> TempDir {
     }
     let mut drained = BEGIN;
     let mut child = 1000;
+    let drained_until = if goes_on { BEGIN + 17 * SECOND } else { u64::MAX };
     while machine.time < BEGIN + 19 * SECOND - 600_000_000 {
         let cpu = machine.random(2) as u16;
         // One of them is busy, and one there seldom.
@@ -238,28 +240,44 @@ fn made(file_seconds: u64, seed: u64) -> TempDir {
             machine.switch(cpu, 0, 1, false);
             machine.time += machine.random(300_000);
         }
-        if machine.time > drained + SECOND / 4 {
+        if machine.time > drained + SECOND / 4 && machine.time < drained_until {
             drained = machine.time;
             disk.drain(&mut machine.recording, drained + 1000);
         }
     }
-    disk.close(&mut machine.recording, BEGIN + 19 * SECOND);
-    for file in files(dir.path()) {
+    let mut all = files(dir.path());
+    let daemon = if goes_on {
+        all.pop();
+        machine.recording.keep_pages = 12;
+        Some(machine.recording.serve())
+    } else {
+        disk.close(&mut machine.recording, BEGIN + 19 * SECOND);
+        None
+    };
+    for file in all {
         search::write(&file, &search::make(&file).unwrap()).unwrap();
     }
-    dir
+    (dir, daemon)
 }
 
-/// The stores that questions are asked of, and copies of them without indexes.
-fn stores() -> &'static [(TempDir, TempDir)] {
-    static STORES: OnceLock<Vec<(TempDir, TempDir)>> = OnceLock::new();
-    STORES.get_or_init(|| {
-        [(60, 7), (5, 8)]
-            .map(|(seconds, seed)| {
-                let store = made(seconds, seed);
+/// What questions are asked of.
+struct Asked {
+    store: TempDir,
+    /// A copy of it without indexes.
+    bare: TempDir,
+    /// The daemon that has the rings behind it.
+    daemon: Option<TempDir>,
+}
+
+fn asked() -> &'static [Asked] {
+    static ASKED: OnceLock<Vec<Asked>> = OnceLock::new();
+    ASKED.get_or_init(|| {
+        [(60, 7, false), (5, 8, false), (5, 9, true)]
+            .map(|(seconds, seed, goes_on)| {
+                let (store, daemon) = made(seconds, seed, goes_on);
                 let bare = tempfile::tempdir().unwrap();
                 copied(store.path(), bare.path(), |name| !name.ends_with(search::EXTENSION));
-                (store, bare)
+                Asked { store, bare, daemon }
             })
             .into()
     })
@@ -282,16 +300,25 @@ fn dump(store: &Path, way: &[&str], memory: &str) -> Output {
     run(memory, &[&["dump", "--store", store.to_str().unwrap()], way].concat())
 }
 
+/// The same of a store and of what a daemon has behind it.
+fn dump_all(store: &Path, daemon: Option<&TempDir>, way: &[&str], memory: &str) -> Output {
+    let Some(daemon) = daemon else { return dump(store, way, memory) };
+    let (store, daemon) = (store.to_str().unwrap(), daemon.path().to_str().unwrap());
+    run(memory, &[&["dump", "--runtime-dir", daemon, "--state-dir", store], way].concat())
+}
+
 /// What a question gives must not depend on what is read for it.
 fn is_the_same(way: &[&str]) {
-    for (store, bare) in stores() {
+    for Asked { store, bare, daemon } in asked() {
+        let daemon = daemon.as_ref();
         // What is read at once has no stretches, and no use for indexes. (Descriptors may be known
         // by more names then.)
         let is_asked_whole = way.contains(&"off");
         let (with, without, whole) = thread::scope(|scope| {
-            let without = scope.spawn(|| dump(bare.path(), way, SMALL));
-            let whole = is_asked_whole.then(|| scope.spawn(|| dump(store.path(), way, "512M")));
-            let with = dump(store.path(), way, SMALL);
+            let without = scope.spawn(|| dump_all(bare.path(), daemon, way, SMALL));
+            let whole = || dump_all(store.path(), daemon, way, "512M");
+            let whole = is_asked_whole.then(|| scope.spawn(whole));
+            let with = dump_all(store.path(), daemon, way, SMALL);
             (with, without.join().unwrap(), whole.map(|whole| whole.join().unwrap()))
         });
         assert_eq!(with.status.code(), without.status.code(), "{way:?}: {}", stderr(&with));
@@ -378,7 +405,7 @@ proptest! {
 
 /// A store of its own, to be spoilt.
 fn own() -> TempDir {
-    let (store, _) = &stores()[1];
+    let Asked { store, .. } = &asked()[1];
     let own = tempfile::tempdir().unwrap();
     copied(store.path(), own.path(), |_| true);
     own
@@ -388,7 +415,7 @@ const WAY: [&str; 5] = ["--last", "14s", "--syscall", "openat", "--errors"];
 
 #[test]
 fn a_damaged_index_is_told_once_and_changes_nothing() {
-    let (store, _) = &stores()[1];
+    let Asked { store, .. } = &asked()[1];
     let good = dump(store.path(), &WAY, SMALL);
     assert!(!stderr(&good).contains("search index"), "{}", stderr(&good));
     for spoil in [0, 1, 2] {
@@ -433,7 +460,7 @@ fn what_an_index_rules_out_is_not_read() {
         }
         search::write(&file, &index).unwrap();
     }
-    let (store, _) = &stores()[1];
+    let Asked { store, .. } = &asked()[1];
     let ways: [(&[&str], usize); 3] = [
         (&WAY, 20),
         (&["--all", "--slower-than", "100ms"], 4),
@@ -483,7 +510,7 @@ fn indexes_and_stretches_change_no_report() {
     for filter in filters {
         for window in [&["--last", "14s"][..], &["--all"]] {
             let way = [window, filter].concat();
-            for (store, bare) in stores() {
+            for Asked { store, bare, .. } in asked() {
                 let with = report(store.path(), &way, SMALL);
                 let without = report(bare.path(), &way, SMALL);
                 let whole = report(store.path(), &way, "512M");
@@ -509,7 +536,7 @@ fn blocks_that_no_index_names_are_read() {
         });
         search::write(&file, &index).unwrap();
     }
-    let (store, _) = &stores()[1];
+    let Asked { store, .. } = &asked()[1];
     for filter in FILTERS {
         let way = [&["--last", "14s"], filter].concat();
         let (one, other) = (dump(store.path(), &way, SMALL), dump(own.path(), &way, SMALL));
@@ -519,7 +546,7 @@ fn blocks_that_no_index_names_are_read() {
 
 #[test]
 fn a_lane_of_each_kind_is_there() {
-    let (store, _) = &stores()[0];
+    let Asked { store, .. } = &asked()[0];
     let blocks: Vec<Option<Lane>> = files(store.path())
         .iter()
         .flat_map(|file| flightrec_store::FileReader::open(file).unwrap().blocks().to_vec())

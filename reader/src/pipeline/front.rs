@@ -48,7 +48,7 @@ impl Front {
     }
 
     fn learn(&mut self, recording: &Recording, from: u64) {
-        self.skips = Skips::of(recording.sure.as_ref(), from);
+        self.skips = Skips::of(recording, from);
         if let Some(left_outs) = LeftOuts::of(recording) {
             self.pairing.learn(&left_outs, from);
             self.placement.learn(&left_outs);

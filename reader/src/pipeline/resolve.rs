@@ -164,7 +164,7 @@ impl<C: Choice> Resolver<C> {
     pub fn go_on(&mut self, recording: &Recording, windows: Windows, from: u64) {
         self.windows = windows;
         self.know(recording);
-        self.skips = Skips::of(recording.sure.as_ref(), from);
+        self.skips = Skips::of(recording, from);
         self.requests.go_on(holes(recording), from);
         self.operations.go_on(holes(recording), from);
         self.functions.go_on(holes(recording), from);

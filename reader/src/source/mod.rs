@@ -14,6 +14,8 @@ pub mod state_dir;
 pub mod sure;
 pub mod vmcore;
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 use flightrec_format::abi::page::Lane;
@@ -33,7 +35,7 @@ pub use detached::detached;
 pub use live::{Live, News, Stacks};
 pub use origin::{FilesPlan, HistoryPlace, HistoryPlan, Origin, STATE_DIR};
 pub use pinned::PinnedSource;
-pub use sure::Sure;
+pub use sure::{Skip, Sure};
 pub use vmcore::VmcoreSource;
 
 use crate::control::ControlError;
@@ -92,6 +94,8 @@ pub struct Recording {
     pub disputed_by: Vec<u64>,
     /// Where it is known beside the pages that nothing is missing.
     pub sure: Option<Sure>,
+    /// Where events are read again behind some that are not, in order.
+    pub skips: Arc<[Skip]>,
 }
 
 impl Recording {
@@ -306,6 +310,7 @@ impl Collector {
             slot_misses,
             disputed_by: Vec::new(),
             sure: None,
+            skips: Arc::default(),
         }
     }
 }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
+use super::Recording;
+
 /// A stretch behind others of a window of which nothing is missing in the files, whichever of its
 /// pages are read.
 #[derive(Debug, Clone)]
 pub struct Sure {
     /// From when on it is read, ns of `CLOCK_MONOTONIC`.
     pub read_from: u64,
-    /// Where events are read again behind some that are not, in order.
-    pub skips: Arc<[Skip]>,
     /// The threads whose system calls are told, in order, where others are read in part; `None`:
     /// all.
     pub threads: Option<Arc<[u32]>>,
@@ -41,11 +41,10 @@ pub struct Skips {
 }
 
 impl Skips {
-    /// Those of a stretch that is read from `from` on.
-    pub fn of(sure: Option<&Sure>, from: u64) -> Self {
-        let Some(sure) = sure else { return Self::default() };
-        let next = sure.skips.partition_point(|skip| skip.at < from);
-        Self { all: sure.skips.clone(), next }
+    /// Those of a recording's stretch that is read from `from` on.
+    pub fn of(recording: &Recording, from: u64) -> Self {
+        let next = recording.skips.partition_point(|skip| skip.at < from);
+        Self { all: recording.skips.clone(), next }
     }
 
     /// The last of those that have come at `time`.

@@ -6,12 +6,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::Lane;
+use flightrec_format::decode::Page;
 use flightrec_format::file::{OpenError, open};
 use thiserror::Error;
 
 use super::code::{RAW_MAX, VERSION, decode, encode};
 use super::pairs::Pairs;
-use super::{SearchIndex, maker};
+use super::{BlockEntry, SearchIndex, maker};
 use crate::block::{BLOCKS_MAX, Kind};
 use crate::dir::FileInfo;
 use crate::error::StoreError;
@@ -105,6 +106,12 @@ pub fn make(recording: &Path) -> Result<SearchIndex, SearchError> {
     if !reader.complete() {
         return Err(SearchError::Open { path: recording.into() });
     }
+    Ok(of_file(&reader))
+}
+
+/// The index of what a reader has of a file, which may still be written. A block that can't be read
+/// has no entry.
+pub fn of_file(reader: &FileReader) -> SearchIndex {
     // From when on blocks behind another one have records of calls.
     let mut later = u64::MAX;
     let mut begins: Vec<u64> = reader
@@ -122,7 +129,10 @@ pub fn make(recording: &Path) -> Result<SearchIndex, SearchError> {
     for block in reader.of(Kind::Pages) {
         let later = begins.pop().unwrap_or(0);
         let Ok(pages) = reader.pages(block) else { continue };
-        blocks.push(maker::entry(block, pages.iter().map(|(page, _)| page), &mut lone));
+        let data_len = block.header.data_len as usize;
+        let entry = maker::entry(pages.iter().map(|(page, _)| page), data_len, &mut lone);
+        let (offset, crc) = (block.offset, block.header.data_crc);
+        blocks.push(BlockEntry { offset, crc, ..entry });
         if block.header.lane == Some(Lane::Syscall) {
             pairs.add(blocks.len() - 1, lone.drain(..));
             pairs.pass(later, &mut blocks);
@@ -130,7 +140,16 @@ pub fn make(recording: &Path) -> Result<SearchIndex, SearchError> {
         lone.clear();
     }
     pairs.pass(u64::MAX, &mut blocks);
-    Ok(SearchIndex { session: reader.header().session, size: reader.size(), blocks })
+    SearchIndex { session: reader.header().session, size: reader.size(), blocks }
+}
+
+/// What is in the pages of a lane, as if they were a block, of no file.
+pub fn of_pages<'p>(pages: impl IntoIterator<Item = &'p Page>) -> BlockEntry {
+    let (mut lone, mut pairs) = (Vec::new(), Pairs::default());
+    let mut entry = maker::entry(pages, u32::MAX as usize, &mut lone);
+    pairs.add(0, lone);
+    pairs.pass(u64::MAX, std::slice::from_mut(&mut entry));
+    entry
 }
 
 /// Writes the index of a recording's file beside it, whole or not at all. Returns its bytes.

@@ -9,7 +9,6 @@ use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use super::components::{Components, hash, names};
 use super::pairs::Lone;
 use super::{BlockEntry, CallKey, CpuEntry};
-use crate::block::BlockRef;
 
 /// Greatest number of an error.
 const ERRNO_MAX: i64 = 4095;
@@ -45,11 +44,11 @@ impl Missing {
     }
 }
 
-/// The entry of a block, which has these pages; the records of calls whose beginning or end stands
-/// alone are added to `lone`.
+/// What is in these pages, which take so many bytes in a file; the records of calls whose beginning
+/// or end stands alone are added to `lone`.
 pub(super) fn entry<'p>(
-    block: &BlockRef,
     pages: impl IntoIterator<Item = &'p Page>,
+    data_len: usize,
     lone: &mut Vec<Lone>,
 ) -> BlockEntry {
     let mut made = Making::default();
@@ -68,14 +67,12 @@ pub(super) fn entry<'p>(
     });
     let names: Vec<u32> = made.names.into_iter().collect();
     let mut entry = BlockEntry {
-        offset: block.offset,
-        crc: block.header.data_crc,
         kinds: made.kinds,
         threads: made.threads.into_iter().collect(),
         calls: made.calls.into_iter().collect(),
         failures: made.failures.into_iter().collect(),
         cpus: cpus.collect(),
-        components: Components::new(&names, block.header.data_len as usize, made.vague),
+        components: Components::new(&names, data_len, made.vague),
         missing: made.missing.into_iter().collect(),
         ..BlockEntry::default()
     };

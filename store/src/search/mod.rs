@@ -18,7 +18,9 @@ mod pairs;
 
 pub use self::code::{RAW_MAX, VERSION};
 pub use self::components::{Components, hash, names};
-pub use self::file::{EXTENSION, SHARE, SearchError, make, path, read, remove, usage, write};
+pub use self::file::{
+    EXTENSION, SHARE, SearchError, make, of_file, of_pages, path, read, remove, usage, write,
+};
 pub use self::maker::Missing;
 
 use crate::block::BlockRef;

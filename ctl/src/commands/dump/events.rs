@@ -193,7 +193,7 @@ impl<'a, T: Target> Dump<'a, T> {
         };
         spare(&mut reports, recording, &filter);
         // Where the pages contradict what was told, they are right.
-        let is_told = self.narrowing.is_told();
+        let is_told = self.narrowing.is_told() && chapter.is_foretold;
         let is_silent = is_known || is_told && reports.iter().all(Report::is_complete);
         self.narrowing.go_on(joins.is_some_and(|joins| joins.behind));
         if is_silent {

@@ -159,7 +159,7 @@ impl Visitor<anyhow::Error> for Saved<'_> {
         let is_told = if goes_on { self.is_told } else { mem::take(&mut self.is_told) };
         let is_stretch = chapter.joins.is_some();
         let is_empty = windows.is_empty() || events == 0 && !is_stretch;
-        if !is_told {
+        if !is_told || !chapter.is_foretold {
             let reports = coverage::told(&windows);
             let reports = reports.iter().map(|window| {
                 Report::new(recording, window, chapter.clock.now).with_all_lacking(&recording.meta)

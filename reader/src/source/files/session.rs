@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::slot::TaskSlot;
@@ -18,7 +19,7 @@ use super::decoded::Decoded;
 use super::marks::{self, between, marks, to_the_marks};
 use super::named::Named;
 use super::names::Superseded;
-use super::narrow::{self, Chosen, Sought};
+use super::narrow::{self, Chosen, Sought, Tail};
 use super::pages::{most_blocks, read_pages, streams, weight};
 use super::proof::Proof;
 use super::rims::{self, Need};
@@ -441,6 +442,7 @@ impl SessionSource {
             slot_misses: 0,
             disputed_by: Vec::new(),
             sure: None,
+            skips: Arc::default(),
         })
     }
 
@@ -454,7 +456,7 @@ impl SessionSource {
         sure: Window,
     ) -> Option<(Recording, Vec<String>)> {
         let chosen = self.chosen(window);
-        if !self.in_a_row(&chosen) || !self.end.closed {
+        if !self.in_a_row(&chosen) {
             return None;
         }
         let meta = self.meta_of(&chosen).ok()?;
@@ -464,6 +466,11 @@ impl SessionSource {
             return None;
         }
         let (before, after) = marks(&opened, window);
+        // Of files that are still written, what is known ends with the last moment at which the
+        // counters are.
+        if !self.end.closed && !after.as_ref().is_some_and(|mark| mark.totals.now >= sure.until) {
+            return None;
+        }
         let started = || marks::start(&opened, &meta).filter(|of| of.totals.now <= window.from);
         // A session's first file begins with a checkpoint that knows no ring yet.
         let before = before.filter(|mark| !mark.totals.cpus.is_empty()).or_else(started);
@@ -492,6 +499,7 @@ impl SessionSource {
             slot_misses: 0,
             disputed_by: Vec::new(),
             sure: None,
+            skips: Arc::default(),
         };
         Some((recording, self.remarks.clone()))
     }
@@ -527,24 +535,26 @@ impl SessionSource {
         })
     }
 
-    /// The names that any thread may have in a window; `None`: they can't all be read, or are too
-    /// many.
-    pub fn names(&mut self, window: Window) -> Option<Names> {
+    /// The names that any thread may have in a window, and in the rings behind it; `None`: they
+    /// can't all be read, or are too many.
+    pub fn names(&mut self, window: Window, rings: Option<&Recording>) -> Option<Names> {
         let chosen = self.chosen(window);
         if !self.in_a_row(&chosen) {
             return None;
         }
         let opened: Vec<&FileReader> =
             chosen.iter().filter_map(|index| self.files.get(*index)?.reader.as_ref()).collect();
-        Names::of(&opened)
+        Names::of(&opened, rings)
     }
 
-    /// The blocks of a window that hold what is sought, and all that its lines depend on; `from`:
-    /// all that begins before it is read in any case. `None`: all are to be read.
+    /// The blocks of a window that hold what is sought in it and in the rings behind it, and all
+    /// that its lines depend on; `from`: all that begins before it is read in any case. `None`: all
+    /// are to be read.
     pub fn choose(
         &mut self,
         window: Window,
         from: u64,
+        rings: Option<Tail<'_>>,
         names: &Names,
         sought: &dyn Sought,
     ) -> Option<Chosen> {
@@ -555,7 +565,7 @@ impl SessionSource {
         let meta = self.meta_of(&chosen).ok()?;
         let opened: Vec<&FileReader> =
             chosen.iter().filter_map(|index| self.files.get(*index)?.reader.as_ref()).collect();
-        narrow::choose(&narrow::Place { opened: &opened, meta: &meta, from, names }, sought)
+        narrow::choose(&narrow::Place { opened: &opened, meta: &meta, from, rings, names }, sought)
     }
 
     /// Reads what the window needs of some blocks.

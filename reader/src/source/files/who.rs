@@ -4,12 +4,15 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Act;
+use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::Body;
 use flightrec_format::meta::CPUS_MAX;
+use flightrec_format::ring::LaneStream;
 use flightrec_store::{Content, FileReader, Kind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::load;
+use crate::source::Recording;
 use crate::threads::{IDLE, idle_name, trim};
 
 /// Most names that are held; where there are more, none are told.
@@ -43,13 +46,19 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of all that is in some files. `None`: something can't be read, or there is too much.
-    pub(super) fn of(opened: &[&FileReader]) -> Option<Self> {
+    /// Of all that is in some files, and in the rings behind them. `None`: something can't be read,
+    /// or there is too much.
+    pub(super) fn of(opened: &[&FileReader], rings: Option<&Recording>) -> Option<Self> {
         let jobs: Vec<_> = load::jobs(opened)
             .filter(|job| job.block.header.kind == Kind::Pages)
             .filter(|job| job.block.header.lane == Some(Lane::Task))
             .collect();
+        let of_rings = || {
+            let streams = rings.into_iter().flat_map(|rings| &rings.streams);
+            streams.filter(|stream| stream.lane() == Lane::Task)
+        };
         let events = jobs.iter().map(|job| job.block.header.events);
+        let events = events.chain(of_rings().map(|stream| stream.recorded().total()));
         if events.fold(0, u64::saturating_add) > EVENTS_MAX {
             return None;
         }
@@ -67,19 +76,27 @@ impl Names {
                 return None;
             }
         }
+        for event in of_rings().flat_map(LaneStream::events) {
+            names.learn(&event.body);
+        }
+        names.slots(rings.map(|rings| rings.slots.as_slice()).unwrap_or_default());
         for reader in opened {
             for block in reader.of(Kind::Slots) {
                 let Content::Slots(threads) = reader.read(block).ok()? else { return None };
-                for thread in &threads {
-                    names.thread(thread.tid, thread.tgid, &thread.comm);
-                    names.parent(thread.tgid, thread.ppid);
-                }
+                names.slots(&threads);
                 if names.is_full() {
                     return None;
                 }
             }
         }
-        Some(names)
+        (!names.is_full()).then_some(names)
+    }
+
+    fn slots(&mut self, threads: &[TaskSlot]) {
+        for thread in threads {
+            self.thread(thread.tid, thread.tgid, &thread.comm);
+            self.parent(thread.tgid, thread.ppid);
+        }
     }
 
     fn learn(&mut self, body: &Body) {

@@ -1,14 +1,12 @@
 //! Chapters in files: sessions one behind the other, and long ones in stretches.
 
-use std::sync::Arc;
-
 use flightrec_format::abi::page::Lane;
 
 use super::{Chapter, Foretold, Joins, Names, Needs, Part, Question};
 use crate::memory;
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{BootFiles, SessionFiles};
-use crate::source::files::narrow::{Chosen, Sought};
+use crate::source::files::narrow::{Chosen, Sought, Tail};
 use crate::source::files::session::{self, AROUND_NS, Pick, SessionSource};
 use crate::source::{Clock, Recording, SourceError, Sure};
 use crate::window::with_leads;
@@ -146,16 +144,19 @@ impl FilesPart {
     /// Reads it, as far as it is needed.
     pub(super) fn read(mut self, needs: &Needs, is_sure: bool) -> Result<Chapter, SourceError> {
         let mut threads = None;
-        let (pick, skips) = match needs {
-            Needs::All => (Pick::Lanes(&Lane::RINGS), Arc::default()),
-            Needs::Lanes(lanes) => (Pick::Lanes(lanes), Arc::default()),
+        let pick = match needs {
+            Needs::All => Pick::Lanes(&Lane::RINGS),
+            Needs::Lanes(lanes) => Pick::Lanes(lanes),
             Needs::Chosen(chosen) => {
                 threads.clone_from(&chosen.threads);
-                (Pick::Chosen(chosen), chosen.skips.clone())
+                Pick::Chosen(chosen)
             }
         };
         let mut recording = self.source.read_some(self.window, pick)?;
-        recording.sure = is_sure.then_some(Sure { read_from: self.window.from, skips, threads });
+        recording.sure = is_sure.then_some(Sure { read_from: self.window.from, threads });
+        if let Needs::Chosen(chosen) = needs {
+            recording.skips = chosen.skips.clone();
+        }
         let remarks = self.source.take_remarks();
         let is_narrow = !matches!(needs, Needs::All);
         Ok(Chapter { is_narrow, ..self.chapter(recording, remarks) })
@@ -175,7 +176,7 @@ impl FilesPart {
         if everything && !matches!(since, Edge::Open) {
             return None;
         }
-        let joins = self.joins.filter(|joins| joins.is_whole && self.number < 2)?;
+        let joins = self.joins.filter(|_| self.number < 2)?;
         let Window { from: begin, until: cut } = joins.whole;
         let slack = |edge| if matches!(edge, Edge::Wall(_)) { AROUND_NS } else { 0 };
         // Where another stretch ends it begins for sure.
@@ -185,26 +186,37 @@ impl FilesPart {
             from: from.saturating_add(slack_before),
             until: cut.saturating_sub(slack(until)),
         };
-        let (recording, remarks) =
-            self.source.read_ends(with_leads(Window { from, until: cut }), from, sure)?;
+        let with_leads = with_leads(Window { from, until: cut });
+        // Where the rings follow, they have what is behind.
+        let read = if joins.is_whole { with_leads } else { Window { until: cut, ..with_leads } };
+        let (recording, remarks) = self.source.read_ends(read, from, sure)?;
         let mut chapter = self.chapter(recording, remarks);
         chapter.from = from;
         chapter.clock.now = self.source.clock().now.min(cut);
-        let is_even = self.source.is_even(with_leads(Window { from, until: cut }));
+        let is_even = self.source.is_even(with_leads);
         Some(Foretold { chapter, sure, is_even })
     }
 
-    /// The names that threads may have in the window of which it is a stretch.
-    pub(super) fn names(&mut self) -> Option<Names> {
-        self.source.names(with_leads(self.joins?.whole))
+    /// The names that threads may have in the window of which it is a stretch, and in the rings
+    /// behind it.
+    pub(super) fn names(&mut self, rings: Option<&Recording>) -> Option<Names> {
+        let joins = self.joins.filter(|joins| joins.is_whole || rings.is_some())?;
+        self.source.names(with_leads(joins.whole), rings)
     }
 
-    /// The blocks of this stretch and of those behind it that hold what is sought, the first of a
-    /// window excepted; `None`: all are to be read.
-    pub(super) fn choose(&mut self, names: &Names, sought: &dyn Sought) -> Option<Chosen> {
-        let Joins { whole, from, until, before, .. } = self.joins?;
+    /// The blocks of this stretch and of those behind it that hold what is sought there and in the
+    /// rings behind them, the first of a window excepted; `None`: all are to be read.
+    pub(super) fn choose(
+        &mut self,
+        rings: Option<&Recording>,
+        names: &Names,
+        sought: &dyn Sought,
+    ) -> Option<Chosen> {
+        let joins = self.joins.filter(|joins| joins.is_whole || rings.is_some())?;
+        let Joins { whole, from, until, before, .. } = joins;
         let from = if before { from } else { until };
-        self.source.choose(with_leads(whole), from, names, sought)
+        let rings = rings.map(|recording| Tail { recording, from: whole.until });
+        self.source.choose(with_leads(whole), from, rings, names, sought)
     }
 
     fn chapter(&self, recording: Recording, remarks: Vec<String>) -> Chapter {
@@ -222,6 +234,7 @@ impl FilesPart {
             remarks,
             is_only: true,
             is_narrow: false,
+            is_foretold: false,
             joins: self.joins,
         }
     }

@@ -69,6 +69,8 @@ pub struct Chapter {
     pub is_only: bool,
     /// Not all pages of rings were read: [`Needs`].
     pub is_narrow: bool,
+    /// It is a stretch of the window that [`Visitor::ahead`] was given.
+    pub is_foretold: bool,
     /// How this stretch of the window joins the others. `None`: the window is read in one piece,
     /// because it fits into memory.
     pub joins: Option<Joins>,
@@ -107,6 +109,7 @@ impl Chapter {
             remarks: Vec::new(),
             is_only: true,
             is_narrow: false,
+            is_foretold: false,
             joins: None,
         }
     }
@@ -299,9 +302,11 @@ fn visit_all<E: From<SourceError>>(
         let foretold = if listens { next.foretold() } else { None };
         if let Some(foretold) = foretold.as_ref().filter(|of| doubts && of.is_even) {
             visitor.ask(foretold);
-            let names = next.names();
+            let rings = chapters.rings();
+            let names = next.names(rings);
             let sought = names.as_ref().and_then(|names| Some((names, visitor.sought(names)?)));
-            if let Some(blocks) = sought.and_then(|(names, sought)| next.choose(names, &*sought)) {
+            let blocks = sought.and_then(|(names, sought)| next.choose(rings, names, &*sought));
+            if let Some(blocks) = blocks {
                 visitor.ahead(foretold)?;
                 // Where it could not tell of the window, it needs all of it.
                 if visitor.wants_names() {
@@ -316,11 +321,13 @@ fn visit_all<E: From<SourceError>>(
             chosen = None;
             if is_even
                 && visitor.wants_names()
-                && let Some(names) = next.names()
+                && let Some(names) = next.names(chapters.rings())
             {
                 visitor.names(&names);
                 let sought = visitor.sought(&names);
-                chosen = sought.and_then(|sought| next.choose(&names, &*sought)).map(Arc::new);
+                let blocks =
+                    sought.and_then(|sought| next.choose(chapters.rings(), &names, &*sought));
+                chosen = blocks.map(Arc::new);
             }
         }
         let mut needs = if is_foretold && is_even { visitor.needs() } else { Needs::All };
@@ -330,7 +337,10 @@ fn visit_all<E: From<SourceError>>(
         if let (true, Some(chosen), true) = (is_of_many, &chosen, is_inside) {
             needs = Needs::Chosen(chosen.clone());
         }
-        if visitor.take(next.read(&needs, is_inside)?)? == Go::Enough {
+        // What the rings have that follow is told by themselves.
+        let is_told = is_foretold && matches!(next.part, Part::Files(_));
+        let chapter = next.read(&needs, is_inside)?;
+        if visitor.take(Chapter { is_foretold: is_told, ..chapter })? == Go::Enough {
             break;
         }
     }
@@ -382,6 +392,18 @@ impl Chapters {
         Self { parts: parts.into_iter(), is_only }
     }
 
+    /// The rings that go on with the window of which the last part was a stretch.
+    fn rings(&self) -> Option<&Recording> {
+        // They come last, behind the stretches of that window alone.
+        let next = self.parts.as_slice().iter().find(|part| !matches!(part, Part::Files(_)))?;
+        let Part::Rings(chapter) = next else { return None };
+        let joins = chapter.joins.filter(|joins| joins.before)?;
+        let is_same = |of: Joins| of.before && of.whole == joins.whole;
+        let files = self.parts.as_slice().iter().take_while(|part| matches!(part, Part::Files(_)));
+        let all = files.map(Part::joins).all(|of| of.is_some_and(is_same));
+        all.then_some(&chapter.recording)
+    }
+
     fn next_part(&mut self) -> Option<Unread> {
         Some(Unread { part: self.parts.next()?, is_only: self.is_only })
     }
@@ -417,21 +439,31 @@ impl Unread {
 
     /// The names that threads may have in the window of which it is the first stretch; `None`: they
     /// are not known, or too many.
-    fn names(&mut self) -> Option<Names> {
+    fn names(&mut self, rings: Option<&Recording>) -> Option<Names> {
         let Part::Files(part) = &mut self.part else { return None };
-        part.names()
+        part.names(rings)
     }
 
-    /// The blocks of it and of the stretches behind it that hold what is sought; `None`: all are to
-    /// be read.
-    fn choose(&mut self, names: &Names, sought: &dyn Sought) -> Option<Chosen> {
+    /// The blocks of it and of the stretches behind it that hold what is sought there and in the
+    /// rings behind them; `None`: all are to be read.
+    fn choose(
+        &mut self,
+        rings: Option<&Recording>,
+        names: &Names,
+        sought: &dyn Sought,
+    ) -> Option<Chosen> {
         let Part::Files(part) = &mut self.part else { return None };
-        part.choose(names, sought)
+        part.choose(rings, names, sought)
     }
 
     fn read(self, needs: &Needs, is_sure: bool) -> Result<Chapter, SourceError> {
         let chapter = match self.part {
-            Part::Rings(chapter) => *chapter,
+            Part::Rings(mut chapter) => {
+                if let Needs::Chosen(chosen) = needs {
+                    chapter.recording.skips = chosen.skips.clone();
+                }
+                *chapter
+            }
             Part::Files(part) => part.read(needs, is_sure)?,
         };
         Ok(Chapter { is_only: self.is_only, ..chapter })

@@ -39,6 +39,7 @@ pub(super) fn with_rings(
         remarks: Vec::new(),
         is_only: true,
         is_narrow: false,
+        is_foretold: false,
         joins: None,
     };
     // What the rings hold is read; whatever the files are good for, it is shown.

@@ -9,9 +9,9 @@ use flightrec_store::search::{self, BlockEntry, SearchIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::decoded::Decoded;
-use super::super::load::{self, Job};
+use super::super::load::{self, BlockPlace, Job};
 use super::super::pages::most_pages;
-use super::{Place, indexes};
+use super::{Place, Tail, indexes};
 use crate::memory;
 use crate::window::LEAD_IN_NS;
 
@@ -27,9 +27,17 @@ pub(super) type Last<T> = (u64, T);
 /// By number of a [`Moment`]: the last before it.
 pub(super) type ByNumber<T> = FxHashMap<usize, Last<T>>;
 
+/// Where a block's pages are.
+enum Pages<'a> {
+    /// In a file.
+    File(Job<'a>),
+    /// In the rings behind the files: not in a block, but as if they were one.
+    Rings(Vec<&'a Page>),
+}
+
 /// A block.
 pub(super) struct Known<'a> {
-    pub(super) job: Job<'a>,
+    pages: Pages<'a>,
     pub(super) lane: Lane,
     /// Time of its earliest and its latest, ns of `CLOCK_MONOTONIC`.
     pub(super) first: u64,
@@ -38,7 +46,20 @@ pub(super) struct Known<'a> {
     entry: Option<BlockEntry>,
 }
 
-impl Known<'_> {
+impl<'a> Known<'a> {
+    /// Where it stands in a file, if it does.
+    pub(super) fn job(&self) -> Option<Job<'a>> {
+        match self.pages {
+            Pages::File(job) => Some(job),
+            Pages::Rings(_) => None,
+        }
+    }
+
+    /// The order of blocks that begin at one moment.
+    fn place(&self) -> BlockPlace {
+        self.job().map_or((usize::MAX, self.lane as u64), |job| job.place())
+    }
+
     /// What is in it. A block of which that is not known may hold anything.
     pub(super) fn may(&self, has: impl FnOnce(&BlockEntry) -> bool) -> bool {
         self.entry.as_ref().is_none_or(has)
@@ -68,17 +89,15 @@ impl<'a> Map<'a> {
     /// tells, the blocks themselves do; then nothing depends on what indexes there are.
     pub(super) fn new(place: &Place<'a>, must_tell: bool) -> Option<Self> {
         let mut indexes = indexes(place.opened);
-        if must_tell {
-            for (reader, index) in place.opened.iter().zip(&mut indexes) {
-                let tells =
-                    |index: &SearchIndex| reader.of(Kind::Pages).all(|b| index.of(b).is_some());
-                if !index.as_ref().is_some_and(tells) {
-                    *index = Some(search::make(reader.path()).ok()?);
-                }
-            }
-        }
-        if indexes.iter().all(Option::is_none) {
+        if !must_tell && indexes.iter().all(Option::is_none) {
             return None;
+        }
+        for (reader, index) in place.opened.iter().zip(&mut indexes) {
+            let tells = |index: &SearchIndex| reader.of(Kind::Pages).all(|b| index.of(b).is_some());
+            // A file that is still written has none yet.
+            if !reader.complete() || must_tell && !index.as_ref().is_some_and(tells) {
+                *index = Some(search::of_file(reader));
+            }
         }
         let mut all = Vec::new();
         let mut held = 0usize;
@@ -97,9 +116,11 @@ impl<'a> Map<'a> {
             if held as u64 > memory::limit() / 8 {
                 return None;
             }
-            all.push(Known { job, lane, first: header.first, last: header.last, entry });
+            let (pages, first, last) = (Pages::File(job), header.first, header.last);
+            all.push(Known { pages, lane, first, last, entry });
         }
-        all.sort_by_key(|block| (block.first, block.job.place()));
+        all.extend(place.rings.into_iter().flat_map(of_rings));
+        all.sort_by_key(|block| (block.first, block.place()));
         let mut end = 0;
         let until = |block: &Known<'_>| {
             end = block.last.max(end);
@@ -223,11 +244,30 @@ impl<'a> Map<'a> {
         look: impl Fn(At, &[&Page]) -> T + Sync,
     ) -> Option<Vec<T>> {
         let known: Vec<(At, Job<'_>)> =
-            blocks.iter().filter_map(|at| Some((*at, self.get(*at)?.job))).collect();
+            blocks.iter().filter_map(|at| Some((*at, self.get(*at)?.job()?))).collect();
         let jobs: Vec<Job<'_>> = known.iter().map(|(_, job)| *job).collect();
-        load::each(&jobs, most_pages() / 2, &self.decoded, |number, pages| {
+        let seen = load::each(&jobs, most_pages() / 2, &self.decoded, |number, pages| {
             let pages: Vec<&Page> = pages.iter().map(|(page, _)| page).collect();
             look(known.get(number).map_or(0, |(at, _)| *at), &pages)
-        })
+        })?;
+        let mut seen = seen.into_iter();
+        let each = |at: &At| match &self.get(*at)?.pages {
+            Pages::File(_) => seen.next(),
+            Pages::Rings(pages) => Some(look(*at, pages)),
+        };
+        Some(blocks.iter().filter_map(each).collect())
     }
+}
+
+/// What the rings hold of each lane, with what an index would say of it.
+fn of_rings(rings: Tail<'_>) -> impl Iterator<Item = Known<'_>> {
+    [Lane::Syscall, Lane::Sched, Lane::Trace].into_iter().filter_map(move |lane| {
+        let of_lane = rings.recording.streams.iter().filter(|stream| stream.lane() == lane);
+        let with_sums = of_lane.flat_map(|stream| stream.pages().iter().zip(stream.summaries()));
+        let own: Vec<_> = with_sums.filter(|(_, summary)| summary.last >= rings.from).collect();
+        let last = own.iter().map(|(_, summary)| summary.last).max()?;
+        let pages: Vec<&Page> = own.into_iter().map(|(page, _)| page).collect();
+        let entry = Some(search::of_pages(pages.iter().copied()));
+        Some(Known { pages: Pages::Rings(pages), lane, first: rings.from, last, entry })
+    })
 }

@@ -29,6 +29,7 @@ use super::decoded::Decoded;
 use super::load::Job;
 use super::who::Names;
 use crate::observe::note;
+use crate::source::Recording;
 use crate::source::sure::Skip;
 
 /// What is asked for, as far as an index can tell.
@@ -125,12 +126,23 @@ impl Chosen {
     }
 }
 
+/// The rings that follow a window in files. All of them is read, in any case.
+#[derive(Debug, Clone, Copy)]
+pub struct Tail<'a> {
+    /// Their pages.
+    pub recording: &'a Recording,
+    /// From when on events are theirs, ns of `CLOCK_MONOTONIC`.
+    pub from: u64,
+}
+
 /// What the choice is made of.
 pub(super) struct Place<'a> {
     pub(super) opened: &'a [&'a FileReader],
     pub(super) meta: &'a Meta,
     /// All of what begins before this moment is read in any case.
     pub(super) from: u64,
+    /// The rings behind the files.
+    pub(super) rings: Option<Tail<'a>>,
     /// Who threads were.
     pub(super) names: &'a Names,
 }
@@ -154,19 +166,21 @@ pub(super) fn choose(place: &Place<'_>, sought: &dyn Sought) -> Option<Chosen> {
         threads.into()
     });
     let mut blocks = FxHashMap::<PathBuf, FxHashSet<u64>>::default();
-    for block in picked.iter().filter_map(|at| map.get(*at)) {
-        let of_file = blocks.entry(block.job.reader.path().into()).or_default();
-        of_file.insert(block.job.block.offset);
+    for job in picked.iter().filter_map(|at| map.get(*at)?.job()) {
+        blocks.entry(job.reader.path().into()).or_default().insert(job.block.offset);
     }
     let decoded = map.into_decoded();
     decoded.retain(|path, at| blocks.get(path).is_some_and(|of_file| of_file.contains(&at)));
     Some(Chosen { blocks, skips: skips.into(), threads, only, decoded })
 }
 
-/// The indexes of files. Where some have none that can be used, that is said.
+/// The indexes of the files that were closed. Where some have none that can be used, that is said.
 fn indexes(opened: &[&FileReader]) -> Vec<Option<SearchIndex>> {
     let (mut lacking, mut first) = (0, None);
     let index = |reader: &&FileReader| {
+        if !reader.complete() {
+            return None;
+        }
         let why = match search::read(reader) {
             Ok(Some(index)) => return Some(index),
             Ok(None) => format!("{}: no search index", reader.path().display()),

@@ -36,7 +36,9 @@ pub(super) fn choose(
     let has_thread = |entry: &BlockEntry| entry.has_any_thread(threads);
     let seeds: Vec<At> = map
         .all()
-        .filter(|(_, block)| block.last >= place.from && block.may(has_thread))
+        .filter(|(_, block)| block.last >= place.from)
+        // The rings are read in any case, and go on with what is known where they begin.
+        .filter(|(_, block)| block.job().is_none() || block.may(has_thread))
         .map(|(at, _)| at)
         .collect();
     let all = map.all().filter(|(_, block)| block.last >= place.from).count();
