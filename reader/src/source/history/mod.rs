@@ -26,6 +26,7 @@ use super::{Clock, Recording, Source, SourceError, open_live};
 use crate::boots::{self, BootArg, BootId};
 use crate::control::ControlError;
 use crate::observe::note;
+use crate::redact;
 use crate::wall::WallClock;
 use crate::window::{Edge, Window, nanos, with_leads};
 use crate::windows::Windows;
@@ -330,7 +331,9 @@ fn visit_all<E: From<SourceError>>(
         if let (true, Some(chosen), true) = (is_of_many, &chosen, is_inside) {
             needs = Needs::Chosen(chosen.clone());
         }
-        if visitor.take(next.read(&needs, is_inside)?)? == Go::Enough {
+        let mut chapter = next.read(&needs, is_inside)?;
+        chapter.recording.redact(redact::kept());
+        if visitor.take(chapter)? == Go::Enough {
             break;
         }
     }
