@@ -1,7 +1,7 @@
 //! What is hidden of texts before they leave the machine: whatever patterns match.
 //!
-//! It is applied where a format's texts are written, to every one of them that may hold what anybody
-//! chose; only words of this program's own are left as they are.
+//! It is applied where a format's texts are written, to every one of them that may hold what
+//! anybody chose; only words of this program's own are left as they are.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! Configuration files of flightrec's services: TOML in which every key is known, sizes and spans of
-//! time in human units, and errors that name the file, the line and the nearest right key.
+//! Configuration files of flightrec's services: TOML in which every key is known, sizes and spans
+//! of time in human units, and errors that name the file, the line and the nearest right key.
 //!
 //! [`log`] is where a service's messages go.
 //!
