@@ -1,5 +1,5 @@
-//! The storage: opened as the configuration says ([`open`]), written to in bounded memory, and its
-//! errors in words that say what to do ([`explain`]).
+//! The storage: opened as the configuration says (`open`), written to in bounded memory, and its
+//! errors in words that say what to do (`explain`).
 
 mod credentials;
 mod explain;

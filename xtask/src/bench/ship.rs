@@ -43,8 +43,8 @@ pub(crate) struct ShipArgs {
 const HOUR: i64 = 3_600_000_000_000;
 /// Minutes of an hour of sums.
 const MINUTES: u64 = 60;
-/// Snapshots that flightd keeps of a host.
-const KEPT: usize = 6;
+/// Snapshots that flightd keeps of a host: fewer than come while the server is away for long.
+const KEPT: usize = 2;
 /// Tables of a snapshot, and its page.
 const OBJECTS: usize = 9;
 /// How long it may take until all is shipped behind the end.
@@ -80,6 +80,8 @@ struct Done {
     kills: u64,
     server_kills: u64,
     away: Duration,
+    /// Hosts whose spool was full when the server came back.
+    full: usize,
     peak: u64,
 }
 
@@ -109,12 +111,13 @@ pub(crate) fn run(args: &ShipArgs) -> Result<()> {
     check(dir.path(), &hosts, &server, &real)?;
     let failures: u64 = hosts.iter().filter_map(|host| number(host, "failures")).sum();
     println!(
-        "{} kills of flight-ship, {} of the server, which was away for {} s in all; {failures} \
-         uploads failed and were tried again; all was shipped {} s behind the end; at most {} MiB \
-         of memory a flight-ship",
+        "{} kills of flight-ship, {} of the server, which was away for {} s in all; the spools of \
+         {} hosts were full at once; {failures} uploads failed and were tried again; all was \
+         shipped {} s behind the end; at most {} MiB of memory a flight-ship",
         done.kills,
         done.server_kills,
         done.away.as_secs(),
+        done.full,
         caught_up.as_secs(),
         done.peak >> 20,
     );
@@ -194,6 +197,10 @@ fn chaos(
             }
         }
         if server_back.is_some_and(|at| now >= at) {
+            let is_full = |host: &&Host| {
+                host.shipper.status().is_some_and(|status| status["spool_full"] == true)
+            };
+            done.full = done.full.max(hosts.iter().filter(is_full).count());
             server.restart()?;
             server_back = None;
             server_kill = now + Duration::from_secs(15 + numbers.below(40));
@@ -203,7 +210,7 @@ fn chaos(
             // Once for so long that small spools are full.
             let is_long = long_away && start.elapsed() > length / 3;
             long_away &= !is_long;
-            let seconds = if is_long { 3 * args.every } else { 1 + numbers.below(8) };
+            let seconds = if is_long { 4 * args.every } else { 1 + numbers.below(8) };
             done.away += Duration::from_secs(seconds);
             server_back = Some(now + Duration::from_secs(seconds));
         }
