@@ -22,7 +22,6 @@ pub mod dir;
 pub mod drain;
 pub mod function_names;
 pub mod indexer;
-pub mod journal;
 pub mod load;
 pub mod mask;
 pub mod multi;

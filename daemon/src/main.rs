@@ -4,11 +4,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use flightd::args::{Args, Task};
-use flightd::{journal, run};
+use flightd::run;
+use flightrec_settings::log;
+
+/// Environment variable that says what is logged.
+const LOG: &str = "FLIGHTD_LOG";
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if let Err(e) = journal::init() {
+    if let Err(e) = log::init(LOG) {
         eprintln!("flightd: {e}");
         return ExitCode::from(2);
     }

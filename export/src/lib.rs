@@ -31,6 +31,7 @@ pub mod parquet;
 pub mod perfetto;
 pub mod printable;
 pub mod profile;
+pub mod redact;
 pub mod stacks;
 pub mod trace_dat;
 

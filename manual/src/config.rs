@@ -1,4 +1,4 @@
-//! flightd.toml(5), of the comments in `config/flightd.toml`.
+//! Manual pages of configuration files, of the comments in `config/*.toml`.
 
 use std::io;
 
@@ -6,19 +6,67 @@ use roff::{Roff, bold, roman};
 
 use crate::page::{MANUAL, NO_DATE, SOURCE, section, see_also};
 
-/// The file with every key, its default and its meaning.
-const CONFIG: &str = include_str!("../../config/flightd.toml");
+/// A configuration file.
+pub(crate) struct File {
+    /// Its name, below `/etc/flightrec`.
+    pub(crate) name: &'static str,
+    /// Whose it is, in a few words.
+    about: &'static str,
+    /// The file with every key, its default and its meaning.
+    text: &'static str,
+    /// An example, and what it is for.
+    example: (&'static str, &'static [&'static str]),
+    also: &'static str,
+}
 
-/// The page.
-pub(crate) fn page() -> io::Result<Vec<u8>> {
+/// All of them.
+pub(crate) const FILES: [File; 2] = [
+    File {
+        name: "flightd.toml",
+        about: "configuration of the flight recorder's daemon",
+        text: include_str!("../../config/flightd.toml"),
+        example: (
+            "Larger rings for system calls, and access for another group:",
+            &[
+                "[rings]",
+                "syscall = \"64MiB\"",
+                "max_total = \"1GiB\"",
+                "",
+                "[access]",
+                "group = \"operators\"",
+            ],
+        ),
+        also: "flightd(8), flightctl(1)",
+    },
+    File {
+        name: "flight-ship.toml",
+        about: "configuration of what ships the flight recorder's snapshots and sums",
+        text: include_str!("../../config/flight-ship.toml"),
+        example: (
+            "To a bucket of a server of one's own, without any strings of programs:",
+            &[
+                "[ship]",
+                "to = \"s3://recordings/prod\"",
+                "strings = \"none\"",
+                "",
+                "[storage]",
+                "endpoint = \"https://s3.example.org:9000\"",
+            ],
+        ),
+        also: "flight-ship(8), flightd(8)",
+    },
+];
+
+/// The page of a file.
+pub(crate) fn page(file: &File) -> io::Result<Vec<u8>> {
     let mut roff = Roff::new();
-    roff.control("TH", ["FLIGHTD.TOML", "5", NO_DATE, SOURCE, MANUAL]);
-    section(&mut roff, "NAME", &["flightd.toml - configuration of the flight recorder's daemon"]);
-    section(&mut roff, "SYNOPSIS", &["/etc/flightrec/flightd.toml"]);
+    roff.control("TH", [&*file.name.to_uppercase(), "5", NO_DATE, SOURCE, MANUAL]);
+    section(&mut roff, "NAME", &[&format!("{} - {}", file.name, file.about)]);
+    section(&mut roff, "SYNOPSIS", &[&format!("/etc/flightrec/{}", file.name)]);
     roff.control("SH", ["DESCRIPTION"]);
     let mut comment: Vec<&str> = Vec::new();
     let mut sections = false;
-    for line in CONFIG.lines() {
+    for line in file.text.lines() {
         if let Some(text) = line.strip_prefix('#') {
             comment.push(text.strip_prefix(' ').unwrap_or(text));
         } else if line.starts_with('[') {
@@ -36,18 +84,10 @@ pub(crate) fn page() -> io::Result<Vec<u8>> {
             prose(&mut roff, "PP", &std::mem::take(&mut comment));
         }
     }
-    let example = [
-        "[rings]",
-        "syscall = \"64MiB\"",
-        "max_total = \"1GiB\"",
-        "",
-        "[access]",
-        "group = \"operators\"",
-    ];
-    roff.control("SH", ["EXAMPLE"])
-        .text([roman("Larger rings for system calls, and access for another group:")]);
-    literal(&mut roff, &example);
-    see_also(&mut roff, "flightd(8), flightctl(1)");
+    let (what, example) = file.example;
+    roff.control("SH", ["EXAMPLE"]).text([roman(what)]);
+    literal(&mut roff, example);
+    see_also(&mut roff, file.also);
     let mut out = Vec::new();
     roff.to_writer(&mut out)?;
     Ok(out)
@@ -90,19 +130,21 @@ mod tests {
 
     #[test]
     fn every_section_and_key_is_there() {
-        let page = String::from_utf8(page().unwrap()).unwrap();
-        let mut keys = 0;
-        for line in CONFIG.lines().filter(|line| !line.starts_with('#')) {
-            if line.starts_with('[') {
-                assert!(page.contains(&format!(".SS {line}\n")), "{line}");
-            } else if let Some((key, _)) = line.split_once(" = ") {
-                assert!(
-                    page.contains(&format!("\\fB{}\\fR = ", key.replace('-', "\\-"))),
-                    "no {key} in\n{page}"
-                );
-                keys += 1;
+        for file in &FILES {
+            let page = String::from_utf8(page(file).unwrap()).unwrap();
+            let mut keys = 0;
+            for line in file.text.lines().filter(|line| !line.starts_with('#')) {
+                if line.starts_with('[') {
+                    assert!(page.contains(&format!(".SS {line}\n")), "{line}");
+                } else if let Some((key, _)) = line.split_once(" = ") {
+                    assert!(
+                        page.contains(&format!("\\fB{}\\fR = ", key.replace('-', "\\-"))),
+                        "no {key} in\n{page}"
+                    );
+                    keys += 1;
+                }
             }
+            assert!(keys > 10, "{} is not read as it is written any more", file.name);
         }
-        assert!(keys > 10, "the file is not read as it is written any more");
     }
 }

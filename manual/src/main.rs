@@ -1,8 +1,8 @@
 //! Writes manual pages and shell completions: `flightrec-manual DIR`, by `cargo xtask man`.
 //!
-//! Both come from the definitions that parse the command lines, and flightd.toml(5) from the
-//! comments of `config/flightd.toml`. A program of its own, so that neither the two programs nor
-//! xtask carry the generators.
+//! Both come from the definitions that parse the command lines, and the pages
+//! of configuration files from the comments of `config/*.toml`. A program of its own, so that
+//! neither the programs nor xtask carry the generators.
 
 mod command;
 mod config;
@@ -41,17 +41,25 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The command lines of the two programs.
-fn programs() -> [clap::Command; 2] {
-    [flightctl::cli::Cli::command(), flightd::args::Args::command()]
+/// The command lines of the programs.
+fn programs() -> [clap::Command; 3] {
+    [
+        flightctl::cli::Cli::command(),
+        flightd::args::Args::command(),
+        flightrec_ship::args::Args::command(),
+    ]
 }
 
 /// All pages, with their files' names.
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
-    let [flightctl, flightd] = programs();
+    let [flightctl, flightd, flight_ship] = programs();
     let mut pages = command::pages(flightctl, "1", "flightd(8)")?;
     pages.extend(command::pages(flightd, "8", "flightctl(1), flightd.toml(5)")?);
-    pages.push(("flightd.toml.5".into(), config::page()?));
+    let also = "flightd(8), flightctl(1), flight-ship.toml(5)";
+    pages.extend(command::pages(flight_ship, "8", also)?);
+    for file in &config::FILES {
+        pages.push((format!("{}.5", file.name), config::page(file)?));
+    }
     Ok(pages)
 }
 
@@ -113,6 +121,11 @@ mod tests {
         {
             assert!(daemon.contains(&roff(words)), "no {words} in\n{daemon}");
         }
+        let shipper = text("flight-ship.8");
+        for words in ["--check", "--once", "FLIGHT_SHIP_LOG", ".SH FILES", "flight-ship.toml(5)"] {
+            assert!(shipper.contains(&roff(words)), "no {words} in\n{shipper}");
+        }
+        assert!(text("flight-ship-status.8").contains(&roff("--json")));
     }
 
     /// What the two formatters that there are have against a page, if one is installed. Where none

@@ -62,6 +62,7 @@ pub mod observe;
 mod open;
 mod open_calls;
 pub mod pipeline;
+pub mod redact;
 mod session;
 pub mod source;
 pub mod threads;

@@ -49,6 +49,7 @@ mod reports;
 mod rings;
 mod run_queue;
 mod samples;
+mod ship;
 mod side_by_side;
 mod signals;
 mod snapshots;

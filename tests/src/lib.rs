@@ -20,6 +20,7 @@ mod process;
 mod programs;
 mod recorder;
 mod sandbox;
+pub mod shipping;
 pub mod wakeups;
 
 pub use bpf::{BpfObject, ObjectKind, bpf_objects_left};

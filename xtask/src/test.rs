@@ -29,11 +29,12 @@ const PERFETTO: [&str; 3] = [
 ];
 
 /// Those that need other readers of Parquet: DuckDB and polars.
-const PARQUET: [&str; 4] = [
+const PARQUET: [&str; 5] = [
     "export::parquet_has_the_same_events",
     "sums::parquet_has_the_sums_of_minutes",
     "export::questions_in_sql",
     "export_engines::polars_gives_the_same_answers",
+    "ship::duckdb_reads_what_is_shipped_and_nothing_that_is_hidden",
 ];
 /// Those that need DuckDB and another one: where it is installed, its name, its test.
 const ENGINES: [(&str, &str, &str); 3] = [
@@ -46,6 +47,10 @@ const ENGINES: [(&str, &str, &str); 3] = [
 const TRACE_CMD: [&str; 1] = ["export::trace_dat_has_the_same_events"];
 const KERNELSHARK: &str = "export_kernelshark::kernelshark_has_the_same_events";
 const CTF: [&str; 1] = ["export::ctf_has_the_same_events"];
+
+/// Those that need an S3 server.
+const S3: [&str; 2] =
+    ["ship::s3_has_each_object_once_whoever_is_killed", "ship::tls_with_a_certificate_of_ones_own"];
 
 /// Those that need an ssh server, which runs for a connection only.
 const SSHD: [&str; 1] = ["fleet::openssh_passes_all_through"];
@@ -137,6 +142,10 @@ fn lacking() -> Vec<(&'static str, String)> {
     if !std::path::Path::new("/usr/sbin/sshd").is_file() {
         let why = "OpenSSH's server is not installed (tests/judges/sshd/setup.sh)";
         lacking.extend(SSHD.map(|test| (test, why.to_owned())));
+    }
+    if !repository().join("target/judges/s3").is_dir() {
+        let why = "the S3 server is not installed (tests/judges/s3/setup.sh)";
+        lacking.extend(S3.map(|test| (test, why.to_owned())));
     }
     if let Err(e) = MemoryGroup::try_make(1 << 30) {
         lacking.extend(

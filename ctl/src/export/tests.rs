@@ -10,6 +10,7 @@ use flightrec_export::ctf::Ctf;
 use flightrec_export::parquet::{Parquet, Sums, Table};
 use flightrec_export::perfetto::Perfetto;
 use flightrec_export::profile::{Form, Profile};
+use flightrec_export::redact::Redact;
 use flightrec_export::trace_dat::TraceDat;
 use flightrec_format::control::Totals;
 use flightrec_format::meta::Meta;
@@ -264,7 +265,9 @@ fn check_files(recording: &Recording) -> (String, Vec<u8>, Vec<u8>) {
     let tables = dir.path().join("tables");
     std::fs::create_dir(&tables).unwrap();
     let sums = Sums::None("there are none");
-    assert!(exported(recording, Box::new(Parquet::new(&tables, sums))).is_empty());
+    assert!(
+        exported(recording, Box::new(Parquet::new(&tables, sums, Redact::default()))).is_empty()
+    );
     for table in Table::ALL {
         let bytes = std::fs::read(tables.join(format!("{}.parquet", table.name()))).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{}", table.name());

@@ -8,6 +8,8 @@ pub mod format;
 pub mod kernel_dump;
 pub mod past;
 pub mod recorder;
+#[cfg(feature = "export")]
+pub mod redact;
 pub mod shown;
 pub mod store;
 pub mod target;

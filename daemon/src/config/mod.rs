@@ -4,16 +4,12 @@
 //! configuration comes to on a machine (pages a ring) is [`Sizing`].
 
 mod budget;
-mod check;
-mod error;
 mod history;
 mod long;
 mod sampling;
 mod share;
-mod size;
 mod sizing;
 mod snapshots;
-mod span;
 mod stacks;
 mod store;
 #[cfg(test)]
@@ -25,20 +21,19 @@ mod triggers;
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::Lane;
+use flightrec_settings::{Document, Keys, Service};
 use serde::{Deserialize, Serialize};
 
 use crate::traces::Trace;
 
 pub use budget::{Budget, Detach, Step};
-pub use error::ConfigError;
+pub use flightrec_settings::{ConfigError, Size, Span};
 pub use history::History;
 pub use long::Long;
 pub use sampling::Sampling;
 pub use share::Share;
-pub use size::Size;
 pub use sizing::{META_PAGES, Sizing, SizingError, ram_bytes};
 pub use snapshots::Snapshots;
-pub use span::Span;
 pub use stacks::Stacks;
 pub use store::Store;
 pub use topic::Topic;
@@ -46,6 +41,9 @@ pub use trace::{TRACES_MAX, key as trace_key};
 pub use triggers::{
     Blocked, Errors, KernelLog, Pressure, RunQueue, SlowCall, SlowRule, Switch, Triggers, errno,
 };
+
+/// Whose configuration it is.
+const SERVICE: Service = Service { name: "flightd", complete: "config/flightd.toml" };
 
 /// Everything that can be configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -261,14 +259,14 @@ impl Default for AccessConfig {
 impl Config {
     /// Reads the file, and checks it against this machine.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = error::read(path)?;
+        let text = flightrec_settings::read(path, SERVICE)?;
         Self::parse(&text, path, ram_bytes())
     }
 
     /// Parses `text`, the content of `path`, for a machine of `ram` bytes.
     pub fn parse(text: &str, path: &Path, ram: u64) -> Result<Self, ConfigError> {
-        let document = check::Document::parse(text, path)?;
-        document.check_keys()?;
+        let document = Document::parse(text, path)?;
+        document.check_keys(&known_keys())?;
         let config: Self = toml::from_str(text).map_err(|e| document.typed(&e))?;
         config.check(ram).map_err(|(key, message)| document.value(key, message))?;
         trace::check(&config.trace).map_err(|(key, message)| document.value(&key, message))?;
@@ -278,8 +276,8 @@ impl Config {
     /// The error of a key's value that only the running kernel shows to be wrong, with its place in
     /// the file.
     pub fn wrong(path: &Path, key: &str, message: String) -> ConfigError {
-        match error::read(path) {
-            Ok(text) => match check::Document::parse(&text, path) {
+        match flightrec_settings::read(path, SERVICE) {
+            Ok(text) => match Document::parse(&text, path) {
                 Ok(document) => document.value(key, message),
                 Err(e) => e,
             },
@@ -387,6 +385,11 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// The sections and keys that there are.
+fn known_keys() -> Keys {
+    Keys::of(&Config::default()).and_tables("trace", &trace::KEYS)
 }
 
 fn more_than_ram(size: Size, ram: u64) -> String {

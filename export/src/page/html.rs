@@ -7,6 +7,7 @@
 use sha2::{Digest as _, Sha256};
 
 use super::model::Page;
+use crate::redact::Redact;
 
 /// The library that draws the histograms: uPlot, from the npm registry, as `vendor/fetch.sh` puts
 /// it there.
@@ -27,11 +28,11 @@ const SCRIPTS: [&str; 8] = [
     include_str!("assets/main.js"),
 ];
 
-/// Makes the file.
+/// Makes the file, without what is hidden.
 ///
 /// # Errors
 /// None that a page of these types can cause.
-pub fn html(page: &Page) -> serde_json::Result<String> {
+pub fn html(page: &Page, redact: &Redact) -> serde_json::Result<String> {
     let own = format!("\"use strict\";\n(() => {{\n{}\n}})();\n", SCRIPTS.join("\n"));
     let style = format!("{LIBRARY_STYLE}\n{STYLE}");
     let policy = format!(
@@ -41,7 +42,14 @@ pub fn html(page: &Page) -> serde_json::Result<String> {
         hash(&own),
         hash(&style),
     );
-    let data = escaped(&serde_json::to_string(page)?);
+    let data = if redact.is_none() {
+        serde_json::to_string(page)?
+    } else {
+        let mut value = serde_json::to_value(page)?;
+        redact.value(&mut value);
+        value.to_string()
+    };
+    let data = escaped(&data);
     let license = escaped_text(LIBRARY_LICENSE);
     let body = BODY.replace("{{LICENSE}}", &license);
     Ok(format!(
@@ -152,7 +160,7 @@ mod tests {
         fn data_are_never_markup(text in ".*") {
             let hostile = "</script><img src=x onerror=alert(1)>&\u{2028}\u{2029}";
             let text = format!("{text}{hostile}{text}");
-            let html = html(&page(&text)).unwrap();
+            let html = html(&page(&text), &Redact::default()).unwrap();
             let data = data(&html);
             let has_markup = data.contains(['<', '>', '&', '\u{2028}', '\u{2029}']);
             prop_assert!(!has_markup);

@@ -59,6 +59,16 @@ impl Places {
         self.plain.get(from.unwrap_or_default() as usize..until as usize).unwrap_or_default()
     }
 
+    /// The same rows, with other texts in the place of these.
+    pub(super) fn with_texts(&self, other: impl Fn(&str) -> Cow<'_, str>) -> Self {
+        let mut texts = Self { rows: self.rows.clone(), ..Self::default() };
+        for place in 0..self.count() {
+            let text = self.value(place as u32).get(LENGTH..).unwrap_or_default();
+            texts.append(&other(std::str::from_utf8(text).unwrap_or_default()));
+        }
+        texts.once()
+    }
+
     /// The same rows, with each value once, in the order of the first rows that have them.
     pub(super) fn once(&self) -> Self {
         let mut once = Self { rows: Vec::with_capacity(self.rows.len()), ..Self::default() };

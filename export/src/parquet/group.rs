@@ -5,11 +5,19 @@ use parquet::errors::ParquetError;
 use super::chunk::{Chunks, Content};
 use super::columns::{Column, Derived, Rows, Values};
 use super::dictionary::{self, Places};
+use super::schema::Text;
 use super::who::{Who, sorted};
 use super::writer::Sink;
+use crate::redact::Redact;
 
-/// Writes a group.
-pub(super) fn write(sink: &mut Sink, rows: &Rows, chunks: &mut Chunks) -> Result<(), ParquetError> {
+/// Writes a group. `texts`: what the columns' texts are, by their names; of these, what is hidden
+/// is left out.
+pub(super) fn write(
+    sink: &mut Sink,
+    rows: &Rows,
+    chunks: &mut Chunks,
+    (texts, redact): (impl Fn(&str) -> Text, &Redact),
+) -> Result<(), ParquetError> {
     let schema = sink.schema_descr().columns().to_vec();
     let mut group = sink.next_row_group()?;
     let who = rows.columns.iter().find_map(|column| match &column.values {
@@ -31,6 +39,12 @@ pub(super) fn write(sink: &mut Sink, rows: &Rows, chunks: &mut Chunks) -> Result
         let once = |places: &Places, range, chunks: &mut Chunks| {
             chunks.chunk(descriptor, Content::Once { places, levels, range })
         };
+        let hidden = |places: Places| match texts(descriptor.name()) {
+            _ if redact.is_none() => places,
+            Text::Own => places,
+            Text::Any => places.with_texts(|text| redact.text(text)),
+            Text::Json => places.with_texts(|text| redact.json(text)),
+        };
         let (bytes, close) = match &column.values {
             Values::Derived(Derived::Micros) => {
                 let micros = micros(rows.columns.get(at + 1));
@@ -41,7 +55,7 @@ pub(super) fn write(sink: &mut Sink, rows: &Rows, chunks: &mut Chunks) -> Result
                 once(&places, range, chunks)?
             }
             Values::Derived(Derived::Comm) => {
-                once(&who.map(Who::comms).unwrap_or_default(), None, chunks)?
+                once(&hidden(who.map(Who::comms).unwrap_or_default()), None, chunks)?
             }
             Values::Times(of) => chunks.chunk(descriptor, Content::Deltas(of))?,
             Values::Bools(of) => chunks.chunk(descriptor, Content::Bools(of))?,
@@ -53,7 +67,7 @@ pub(super) fn write(sink: &mut Sink, rows: &Rows, chunks: &mut Chunks) -> Result
                 let (places, range) = dictionary::numbers(*width, of);
                 once(&places, range, chunks)?
             }
-            Values::Texts(of) => once(&of.places(), None, chunks)?,
+            Values::Texts(of) => once(&hidden(of.places()), None, chunks)?,
         };
         group.append_column(&bytes, close)?;
     }

@@ -47,7 +47,7 @@ use self::id::Id;
 use self::life::group;
 use self::people::{PEOPLE_MAX, People, Process, Thread};
 pub use self::schema::Table;
-pub use self::sums::Sums;
+pub use self::sums::{HourSums, Sums, write_sums};
 use self::wait_row::{letter_text, write_wait};
 use self::waits::Waits;
 use self::writer::Writer;
@@ -57,6 +57,7 @@ use crate::exporter::{ExportError, Exporter, Session, Value, Words};
 use crate::json;
 use crate::kind;
 use crate::printable::printable;
+use crate::redact::Redact;
 use crate::stacks::Frames;
 
 /// Fields of other events that name them, the first that there is.
@@ -91,6 +92,8 @@ pub struct Parquet {
     /// Rows of threads were written before their end, to make room.
     is_crowded: bool,
     sums: Sums,
+    /// What is hidden of texts.
+    redact: Redact,
     /// What was said of them.
     told: Vec<String>,
 }
@@ -115,8 +118,9 @@ struct Details<'a> {
 const LOOK_EVERY: u32 = 64;
 
 impl Parquet {
-    /// Tables in a directory, which must be there, without them, when the first recording begins.
-    pub fn new(dir: &Path, sums: Sums) -> Self {
+    /// Tables in a directory, which must be there, without them, when the first recording begins;
+    /// without what is hidden.
+    pub fn new(dir: &Path, sums: Sums, redact: Redact) -> Self {
         Self {
             dir: dir.into(),
             writer: None,
@@ -138,13 +142,14 @@ impl Parquet {
             looked: 0,
             is_crowded: false,
             sums,
+            redact,
             told: Vec::new(),
         }
     }
 
     fn writer(&mut self) -> Result<&mut Writer, ExportError> {
         if self.writer.is_none() {
-            self.writer = Some(Writer::new(&self.dir)?);
+            self.writer = Some(Writer::new(&self.dir, &Table::ALL, self.redact.clone())?);
         }
         self.writer.as_mut().ok_or_else(closed)
     }

@@ -4,6 +4,17 @@
 //! (`ts`) with the nanoseconds beside them (`ts_ns`), as Spark refuses times in nanoseconds. What
 //! exists stays as it is; a later release may add columns at a table's end, and tables.
 
+/// What stands in a column of texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Text {
+    /// Words and numbers of this program, and of the kernel's interfaces.
+    Own,
+    /// What anybody chose may stand there.
+    Any,
+    /// A JSON object with such texts.
+    Json,
+}
+
 /// A table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
@@ -161,6 +172,20 @@ impl Table {
                     optional int64 missing; required binary session (STRING);
                 }"
             }
+        }
+    }
+
+    /// What the texts of a column are. What is not known to be this program's own may be anybody's.
+    pub(super) fn text(self, column: &str) -> Text {
+        match (self, column) {
+            (Self::Calls, "name")
+            | (
+                _,
+                "kind" | "error" | "state" | "what" | "lane" | "op" | "session" | "boot_id"
+                | "call" | "waker_context" | "histogram",
+            ) => Text::Own,
+            (_, "fields") => Text::Json,
+            _ => Text::Any,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flightrec_reader::names::errno;
 use flightrec_sums::history::{self, Dated};
@@ -14,6 +14,7 @@ use super::writer::Writer;
 use super::{Table, people::some};
 use crate::exporter::ExportError;
 use crate::printable::printable;
+use crate::redact::Redact;
 
 /// Where the sums of an export are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,76 @@ pub enum Sums {
     Of(PathBuf, (i64, i64)),
     /// There are none, for a reason in words.
     None(&'static str),
+}
+
+/// What there are of sums of a stretch of time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HourSums {
+    /// How many periods.
+    pub periods: u64,
+    /// Their lengths together, ns.
+    pub covered: u64,
+    /// The start of the first and the end of the last, ns since 1970.
+    pub span: Option<(i64, i64)>,
+    /// Events that are missing in them; `None`: nobody knows how many.
+    pub missing: Option<u64>,
+    /// In none of them is anything missing.
+    pub complete: bool,
+    /// What could not be read, a line each.
+    pub damage: Vec<String>,
+}
+
+/// Makes the table of sums alone, `dir/sums.parquet`: of the periods of a state directory that
+/// begin within a window, UNIX time in ns; without what is hidden. So windows that follow one
+/// another have each period once.
+///
+/// # Errors
+/// The sums can't be read, or the file can't be written.
+pub fn write_sums(
+    dir: &Path,
+    state_dir: &Path,
+    window: (i64, i64),
+    redact: &Redact,
+) -> Result<HourSums, ExportError> {
+    let mut writer = Writer::new(dir, &[Table::Sums], redact.clone())?;
+    let mut told = HourSums { missing: Some(0), complete: true, ..HourSums::default() };
+    let mut failed = None;
+    let read = history::read(
+        state_dir,
+        window,
+        |_| true,
+        |dated| {
+            let period = &dated.period;
+            if failed.is_some() || period.wall < window.0 || period.wall >= window.1 {
+                return;
+            }
+            told.take(period);
+            write_period(&dated, writer.rows(Table::Sums));
+            failed = writer.flush(|_, _, _| ()).err();
+        },
+    );
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    told.damage = read.map_err(|source| unreadable(state_dir, source))?;
+    writer.finish()?;
+    Ok(told)
+}
+
+impl HourSums {
+    fn take(&mut self, period: &Period) {
+        let (from, until) = (period.wall, period.wall_until());
+        self.periods += 1;
+        self.covered = self.covered.saturating_add(until.abs_diff(from));
+        let (first, last) = self.span.unwrap_or((from, until));
+        self.span = Some((first.min(from), last.max(until)));
+        if period.flags & (flags::LOST_UNTOLD | flags::NOT_SUMMED) != 0 {
+            self.missing = None;
+        }
+        self.missing = self.missing.map(|sum| sum.saturating_add(period.missing()));
+        let gone = flags::LOST | flags::LOST_UNTOLD | flags::NOT_SUMMED;
+        self.complete &= period.flags & gone == 0;
+    }
 }
 
 /// What stands in the columns of a group that are for its keys; empty: nothing.
@@ -164,6 +235,6 @@ fn empty(why: &str) -> String {
     format!("the table sums is empty: {why}")
 }
 
-fn unreadable(dir: &std::path::Path, source: io::Error) -> ExportError {
+fn unreadable(dir: &Path, source: io::Error) -> ExportError {
     ExportError::Io { what: format!("can't read sums in {}", dir.display()), source }
 }

@@ -20,6 +20,7 @@ use super::columns::{Derived, Kind, Rows};
 use super::group;
 use super::schema::Table;
 use crate::exporter::ExportError;
+use crate::redact::Redact;
 
 /// Rows of a group: what is read and left out together, and what is in memory at once.
 const GROUP_ROWS: usize = 1 << 16;
@@ -50,8 +51,9 @@ struct Pending {
 pub(super) type Sink = SerializedFileWriter<BufWriter<File>>;
 
 impl Writer {
-    /// Begins the tables in a directory that exists.
-    pub(super) fn new(dir: &Path) -> Result<Self, ExportError> {
+    /// Begins tables in a directory that exists; rows of others go nowhere. Texts are written
+    /// without what is hidden.
+    pub(super) fn new(dir: &Path, wanted: &[Table], redact: Redact) -> Result<Self, ExportError> {
         let mut tables = Vec::new();
         let mut files = Vec::new();
         for table in Table::ALL {
@@ -61,19 +63,23 @@ impl Writer {
                 .map_err(|e| failed(&path, e))?;
             let columns: Vec<(Kind, bool)> =
                 schema.get_fields().iter().map(|field| column(table, field)).collect();
+            let rows = Rows::new(&columns);
+            tables.push(Pending { columns, rows, spare: None });
+            if !wanted.contains(&table) {
+                files.push(None);
+                continue;
+            }
             let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&path);
             let file = BufWriter::with_capacity(1 << 18, file.map_err(|e| unwritable(&path, e))?);
             let sink = SerializedFileWriter::new(file, schema, Arc::new(properties()))
                 .map_err(|e| failed(&path, e))?;
-            let rows = Rows::new(&columns);
-            tables.push(Pending { columns, rows, spare: None });
-            files.push((path, sink));
+            files.push(Some((path, sink)));
         }
         let (queue, batches) = sync_channel(1);
         let (empty, spare) = channel();
         let thread = thread::Builder::new()
             .name("parquet".to_owned())
-            .spawn(move || write(files, &batches, &empty))
+            .spawn(move || write(files, &batches, &empty, &redact))
             .map_err(|e| unwritable(dir, e))?;
         Ok(Self { tables, queue: Some(queue), spare, thread: Some(thread) })
     }
@@ -168,13 +174,14 @@ fn properties() -> WriterProperties {
 
 /// Writes batches until no more come.
 fn write(
-    mut files: Vec<(PathBuf, Sink)>,
+    mut files: Vec<Option<(PathBuf, Sink)>>,
     batches: &Receiver<(usize, Rows)>,
     empty: &Sender<(usize, Rows)>,
+    redact: &Redact,
 ) -> Result<(), ExportError> {
     let mut chunks: Option<Chunks> = None;
     while let Ok((at, mut rows)) = batches.recv() {
-        let Some((path, sink)) = files.get_mut(at) else { continue };
+        let Some(Some((path, sink))) = files.get_mut(at) else { continue };
         if rows.count == 0 {
             continue;
         }
@@ -182,15 +189,17 @@ fn write(
             Some(chunks) => chunks,
             none => none.insert(Chunks::new(ZSTD_LEVEL).map_err(|e| failed(path, e))?),
         };
-        if Table::ALL.get(at).is_some_and(|table| table.by_beginning()) {
+        let Some(table) = Table::ALL.get(at) else { continue };
+        if table.by_beginning() {
             rows.sort();
         }
-        group::write(sink, &rows, chunks).map_err(|e| failed(path, e))?;
+        let texts = |column: &str| table.text(column);
+        group::write(sink, &rows, chunks, (texts, redact)).map_err(|e| failed(path, e))?;
         rows.clear();
         // Who fills them may have ended.
         let _ = empty.send((at, rows));
     }
-    for (path, sink) in files {
+    for (path, sink) in files.into_iter().flatten() {
         sink.close().map_err(|e| failed(&path, e))?;
     }
     Ok(())

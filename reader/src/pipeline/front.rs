@@ -9,6 +9,7 @@ use super::pairing::Pairing;
 use super::placement::Placement;
 use crate::holes::Holes;
 use crate::left_out::LeftOuts;
+use crate::redact;
 use crate::source::Recording;
 use crate::source::sure::Skips;
 
@@ -19,6 +20,8 @@ pub struct Front {
     line: DelayLine,
     /// The latest moment of which is known that it has come.
     now: u64,
+    /// What takes strings out of events, if any are.
+    redact: Option<redact::Events>,
     /// Where events were left unread.
     skips: Skips,
     /// Boxes of events that are done with, to be used again.
@@ -34,6 +37,7 @@ impl Front {
             placement: Placement::default(),
             line: DelayLine::default(),
             now: 0,
+            redact: redact::Events::of(&recording.meta),
             skips: Skips::default(),
             spare: Vec::new(),
         };
@@ -64,6 +68,7 @@ impl Front {
             placement: self.placement.clone(),
             line: self.line.emptied(),
             now: self.now,
+            redact: self.redact.clone(),
             skips: self.skips.clone(),
             spare: Vec::new(),
         }
@@ -124,9 +129,12 @@ impl Front {
     #[inline]
     pub fn take<E>(
         &mut self,
-        event: Box<Event>,
+        mut event: Box<Event>,
         each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>,
     ) -> Result<(), E> {
+        if let Some(redact) = &self.redact {
+            redact.redact(&mut event);
+        }
         let now = event.time;
         // What waited too long before it has waited too long, whatever was read in between.
         self.advance(now.saturating_sub(1), each)?;

@@ -40,6 +40,7 @@ pub use vmcore::VmcoreSource;
 
 use crate::control::ControlError;
 use crate::observe::note;
+use crate::redact::{self, Strings};
 use crate::threads::Threads;
 use crate::wall::WallClock;
 use crate::window::Window;
@@ -112,6 +113,12 @@ impl Recording {
     /// by its pages.
     pub fn misplaced(&self) -> u64 {
         self.totals.slot_collisions.max(self.slot_misses)
+    }
+
+    /// Takes strings out of all that stands beside the events.
+    pub(crate) fn redact(&mut self, strings: Strings) {
+        redact::meta(&mut self.meta, strings);
+        redact::descriptors(&mut self.descriptors, strings);
     }
 
     /// The recording's wall time; `present` is the offset to `CLOCK_MONOTONIC` to use without

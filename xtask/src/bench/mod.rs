@@ -8,6 +8,7 @@ mod fairness;
 mod overhead;
 mod peak;
 mod read;
+mod ship;
 mod why;
 
 use std::path::PathBuf;
@@ -126,6 +127,9 @@ pub(crate) enum Bench {
     /// CPU time of draining for an event, also compared with another build in pairs, and up to
     /// which rate nothing is lost.
     Drain(drain::DrainArgs),
+    /// Simulated hosts ship to one S3 server through kills of flight-ship, of the server, and full
+    /// spools: every snapshot and minute is there once, or its absence is told. 12 minutes.
+    Ship(ship::ShipArgs),
 }
 
 /// Runs one benchmark; it prints its result itself.
@@ -149,6 +153,12 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 crate::build::programs(Scope::Build)?;
             }
             drain::run(&args)
+        }
+        Bench::Ship(args) => {
+            if std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
+                crate::build::programs(Scope::Build)?;
+            }
+            ship::run(&args)
         }
         Bench::Overhead { rounds, against, only, json } => {
             overhead_programs()?;

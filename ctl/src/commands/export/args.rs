@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use crate::filter::FilterSpec;
 use crate::options::format::FdsArg;
 use crate::options::past::PastArgs;
+use crate::options::redact::RedactArgs;
 use crate::value::session;
 
 /// Arguments of `export`.
@@ -52,6 +53,9 @@ pub struct ExportArgs {
     /// [default: near; with --path: all].
     #[arg(long, value_name = "WHICH", value_enum, help_heading = "Output")]
     pub fds: Option<FdsArg>,
+    /// What is left out.
+    #[command(flatten)]
+    pub redact: RedactArgs,
     /// Exit with status 3 if anything in the window is missing that the filters ask for.
     #[arg(long, help_heading = "Output")]
     pub strict: bool,

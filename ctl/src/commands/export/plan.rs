@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use jiff::Zoned;
 
 use super::args::{ExportArgs, ExportFormat};
@@ -13,6 +13,7 @@ use crate::options::color::ColorArg;
 use crate::options::format::FormatArg;
 use crate::options::kernel_dump::KernelDump;
 use crate::options::recorder::RecorderArgs;
+use crate::options::redact::RedactPlan;
 use crate::options::shown::ShownPlan;
 
 /// An export.
@@ -28,6 +29,8 @@ pub struct ExportPlan {
     pub output: Option<PathBuf>,
     /// Whether what is there is replaced.
     pub force: bool,
+    /// What is left out.
+    pub redact: RedactPlan,
 }
 
 impl ExportPlan {
@@ -42,8 +45,13 @@ impl ExportPlan {
             output,
             force,
             fds,
+            redact,
             strict,
         } = args;
+        let redact = redact.plan()?;
+        if !redact.redact.is_none() && format != ExportFormat::Parquet {
+            bail!("--hide is for --format parquet; --strings is for all formats");
+        }
         past.store.file.append(&mut files);
         let usual = if filter.path.is_empty() { Naming::Near } else { Naming::All };
         let shown = ShownPlan {
@@ -60,6 +68,6 @@ impl ExportPlan {
         let events = EventsPlan { past: past.plan(recorder, now)?, shown, strict };
         let dump = vmcore.map(|file| recorder.kernel_dump(file, session, past.store.store));
         let output = (output != Path::new("-")).then_some(output);
-        Ok(Self { events, dump, format, output, force })
+        Ok(Self { events, dump, format, output, force, redact })
     }
 }

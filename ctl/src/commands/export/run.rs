@@ -29,6 +29,7 @@ use crate::source::history;
 
 /// Exports what was asked for.
 pub(super) fn run(plan: &ExportPlan) -> Result<Exit> {
+    plan.redact.begin();
     let zone = crate::zone::system();
     let target = Exported::new(plan)?;
     let mut dump = Dump::new(&plan.events, &target, &zone);
@@ -81,7 +82,7 @@ impl<'a> Exported<'a> {
             ExportFormat::Parquet => {
                 // Groups of rows of several tables are there at once.
                 memory::reserve(memory::beside() / 2);
-                Box::new(Parquet::new(&part(plan)?, sums::of(plan)))
+                Box::new(Parquet::new(&part(plan)?, sums::of(plan), plan.redact.redact.clone()))
             }
         };
         let export = Export::new(exporter, plan.events.shown.fds);

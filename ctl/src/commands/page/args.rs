@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::commands::why::args::AskArgs;
+use crate::options::redact::RedactArgs;
 
 /// Arguments of `page`.
 #[derive(Debug, clap::Args)]
@@ -17,6 +18,9 @@ pub struct PageArgs {
     /// Replace OUT if it exists.
     #[arg(long, help_heading = "Output")]
     pub force: bool,
+    /// What is left out.
+    #[command(flatten)]
+    pub redact: RedactArgs,
     /// Exit with status 3 if anything in the window is missing.
     #[arg(long, help_heading = "Output")]
     pub strict: bool,

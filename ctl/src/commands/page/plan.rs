@@ -9,6 +9,7 @@ use super::args::PageArgs;
 use crate::commands::why::WhyPlan;
 use crate::commands::why::args::WhyFormat;
 use crate::options::recorder::RecorderArgs;
+use crate::options::redact::RedactPlan;
 
 /// A page to make.
 #[derive(Debug, PartialEq)]
@@ -19,15 +20,18 @@ pub struct PagePlan {
     pub output: Option<PathBuf>,
     /// Whether what is there is replaced.
     pub force: bool,
+    /// What is left out.
+    pub redact: RedactPlan,
     /// Whether an incomplete window is a failure.
     pub strict: bool,
 }
 
 impl PagePlan {
     pub(super) fn new(args: PageArgs, recorder: &RecorderArgs, now: &Zoned) -> Result<Self> {
-        let PageArgs { ask, output, force, strict } = args;
+        let PageArgs { ask, output, force, redact, strict } = args;
+        let redact = redact.plan()?;
         let why = WhyPlan::new(ask, WhyFormat::Json, recorder, now)?;
         let output = (output != Path::new("-")).then_some(output);
-        Ok(Self { why, output, force, strict })
+        Ok(Self { why, output, force, redact, strict })
     }
 }

@@ -34,6 +34,7 @@ use crate::window::{Edge, Window};
 
 /// Makes it, and writes it.
 pub(super) fn run(plan: &PagePlan) -> Result<Exit> {
+    plan.redact.begin();
     let zone = crate::zone::system();
     if let Some(path) = plan.output.as_deref().filter(|path| !place::is_stream(path)) {
         crate::output::refuse(path, plan.force)?;
@@ -44,7 +45,7 @@ pub(super) fn run(plan: &PagePlan) -> Result<Exit> {
         note("nothing is recorded of this time: `flightctl ls` lists what is");
         return Ok(Exit::Nothing);
     };
-    let text = html(&page)?;
+    let text = html(&page, &plan.redact.redact)?;
     drop(progress);
     match write(plan.output.as_deref(), plan.force, text.as_bytes()) {
         Err(e) if !is_broken_pipe(&e) => return Err(e),

@@ -26,6 +26,7 @@ use super::{Clock, Recording, Source, SourceError, open_live};
 use crate::boots::{self, BootArg, BootId};
 use crate::control::ControlError;
 use crate::observe::note;
+use crate::redact;
 use crate::wall::WallClock;
 use crate::window::{Edge, Window, nanos, with_leads};
 use crate::windows::Windows;
@@ -339,8 +340,10 @@ fn visit_all<E: From<SourceError>>(
         }
         // What the rings have that follow is told by themselves.
         let is_told = is_foretold && matches!(next.part, Part::Files(_));
-        let chapter = next.read(&needs, is_inside)?;
-        if visitor.take(Chapter { is_foretold: is_told, ..chapter })? == Go::Enough {
+        let mut chapter = next.read(&needs, is_inside)?;
+        chapter.is_foretold = is_told;
+        chapter.recording.redact(redact::kept());
+        if visitor.take(chapter)? == Go::Enough {
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! Where the daemon's own messages go: to the journal under systemd, else to standard error.
+//! Where a service's own messages go: to the journal under systemd, else to standard error.
 //!
 //! A message is whole without its fields, as `journalctl` shows it; fields are for programs, and go
 //! to the journal alone. Those that people may rely on are in docs/status.md.
@@ -13,20 +13,20 @@ use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
-/// Environment variable that says what is logged: `debug`, `flightd::control=debug,info`, …
-pub const FILTER: &str = "FLIGHTD_LOG";
-/// What is logged without it.
+/// What is logged unless the environment says otherwise.
 const DEFAULT: &str = "info";
 
 /// Logging can't be set up.
 #[derive(Debug, Error)]
-pub enum JournalError {
+pub enum LogError {
     /// The filter makes no sense.
     #[error(
-        "{FILTER}={value}: {reason}; give a level (error, warn, info, debug, trace), or \
+        "{variable}={value}: {reason}; give a level (error, warn, info, debug, trace), or \
          module=level, separated by commas"
     )]
     Filter {
+        /// The environment variable.
+        variable: &'static str,
         /// What it is set to.
         value: String,
         /// What is wrong with it.
@@ -37,9 +37,13 @@ pub enum JournalError {
     Twice(#[from] TryInitError),
 }
 
-/// Sets up logging for the process, once.
-pub fn init() -> Result<(), JournalError> {
-    let filter = filter(std::env::var(FILTER).ok().as_deref())?;
+/// Sets up logging for the process, once. `variable`: the environment variable that says what is
+/// logged, as in `debug` or `flightd::control=debug,info`.
+///
+/// # Errors
+/// See [`LogError`].
+pub fn init(variable: &'static str) -> Result<(), LogError> {
+    let filter = filter(variable, std::env::var(variable).ok().as_deref())?;
     let to_journal =
         std::env::var("JOURNAL_STREAM").is_ok_and(|stream| is_stream(&stream, io::stderr()));
     let registry = tracing_subscriber::registry().with(filter);
@@ -64,10 +68,13 @@ pub fn init() -> Result<(), JournalError> {
     Ok(registry.with(stderr).try_init()?)
 }
 
-fn filter(value: Option<&str>) -> Result<EnvFilter, JournalError> {
+fn filter(variable: &'static str, value: Option<&str>) -> Result<EnvFilter, LogError> {
     let value = value.filter(|v| !v.is_empty()).unwrap_or(DEFAULT);
-    EnvFilter::try_new(value)
-        .map_err(|e| JournalError::Filter { value: value.into(), reason: e.to_string() })
+    EnvFilter::try_new(value).map_err(|e| LogError::Filter {
+        variable,
+        value: value.into(),
+        reason: e.to_string(),
+    })
 }
 
 /// Whether `stream` (`device:inode`, from `JOURNAL_STREAM`, systemd.exec(5)) is this descriptor: a
@@ -110,10 +117,11 @@ mod tests {
 
     #[test]
     fn filters() {
-        assert_eq!(filter(None).unwrap().to_string(), "info");
-        assert_eq!(filter(Some("")).unwrap().to_string(), "info");
-        assert_eq!(filter(Some("flightd=debug")).unwrap().to_string(), "flightd=debug");
-        let error = filter(Some("flightd=loud")).unwrap_err().to_string();
+        let of = |value| filter("FLIGHTD_LOG", value);
+        assert_eq!(of(None).unwrap().to_string(), "info");
+        assert_eq!(of(Some("")).unwrap().to_string(), "info");
+        assert_eq!(of(Some("flightd=debug")).unwrap().to_string(), "flightd=debug");
+        let error = of(Some("flightd=loud")).unwrap_err().to_string();
         assert!(
             error.starts_with("FLIGHTD_LOG=flightd=loud: ") && error.contains("give a level"),
             "{error}"

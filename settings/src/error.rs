@@ -14,12 +14,14 @@ const FILE_MAX: u64 = 1 << 20;
 pub enum ConfigError {
     /// It can't be read.
     #[error(
-        "{path}: {source}; give the path of a configuration with --config (config/flightd.toml is \
-         a complete one)"
+        "{path}: {source}; give the path of a configuration with --config ({complete} is a \
+         complete one)"
     )]
     Read {
         /// The file.
         path: PathBuf,
+        /// A file with all keys.
+        complete: &'static str,
         /// Why.
         source: io::Error,
     },
@@ -64,15 +66,27 @@ pub enum ConfigError {
     },
 }
 
+/// Whose configuration it is, in messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Service {
+    /// Its name.
+    pub name: &'static str,
+    /// A file with all keys, in the repository.
+    pub complete: &'static str,
+}
+
 /// Reads the file, within bounds.
-pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
-    let error = |source| ConfigError::Read { path: path.into(), source };
+///
+/// # Errors
+/// It can't be read, or is longer than a configuration is.
+pub fn read(path: &Path, service: Service) -> Result<String, ConfigError> {
+    let complete = service.complete;
+    let error = |source| ConfigError::Read { path: path.into(), complete, source };
     let mut text = String::new();
     File::open(path).and_then(|f| f.take(FILE_MAX + 1).read_to_string(&mut text)).map_err(error)?;
     if text.len() as u64 > FILE_MAX {
-        return Err(error(io::Error::other(
-            "longer than 1 MiB, so not a configuration of flightd",
-        )));
+        let what = format!("longer than 1 MiB, so not a configuration of {}", service.name);
+        return Err(error(io::Error::other(what)));
     }
     Ok(text)
 }

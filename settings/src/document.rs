@@ -5,16 +5,26 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Config, ConfigError, trace};
+use serde::Serialize;
+
+use crate::ConfigError;
 
 /// The parsed file, with the place of each key.
-pub(super) struct Document<'a> {
+#[derive(Debug)]
+pub struct Document<'a> {
     text: &'a str,
     path: &'a Path,
     entries: Vec<Entry>,
 }
 
+/// The sections and keys that there are.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    known: Vec<String>,
+}
+
 /// A key of the file.
+#[derive(Debug)]
 struct Entry {
     /// With its section, by dots.
     key: String,
@@ -26,7 +36,11 @@ struct Entry {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn parse(text: &'a str, path: &'a Path) -> Result<Self, ConfigError> {
+    /// Parses `text`, the content of `path`.
+    ///
+    /// # Errors
+    /// It is not TOML.
+    pub fn parse(text: &'a str, path: &'a Path) -> Result<Self, ConfigError> {
         let table = DeTable::parse(text).map_err(|e| ConfigError::Syntax {
             path: path.into(),
             line: line(text, e.span().map_or(0, |s| s.start)),
@@ -38,9 +52,12 @@ impl<'a> Document<'a> {
         Ok(Self { text, path, entries })
     }
 
-    /// Every key must be one of the defaults'.
-    pub(super) fn check_keys(&self) -> Result<(), ConfigError> {
-        let known = known_keys();
+    /// Every key must be one that there is.
+    ///
+    /// # Errors
+    /// The first that is none, with the nearest right one.
+    pub fn check_keys(&self, keys: &Keys) -> Result<(), ConfigError> {
+        let known = &keys.known;
         let Some((wrong, key)) = self
             .entries
             .iter()
@@ -53,13 +70,13 @@ impl<'a> Document<'a> {
             path: self.path.into(),
             line: line(self.text, wrong.at),
             what: if wrong.is_table { "section" } else { "key" },
-            advice: advice(&key, &known),
+            advice: advice(&key, known),
             key,
         })
     }
 
     /// An error of a value's type or form.
-    pub(super) fn typed(&self, error: &toml::de::Error) -> ConfigError {
+    pub fn typed(&self, error: &toml::de::Error) -> ConfigError {
         let at = error.span().map_or(0, |s| s.start);
         // The innermost value that holds the place: a section's own span may hold it as well.
         let holder = self
@@ -77,7 +94,7 @@ impl<'a> Document<'a> {
     }
 
     /// An error of a key's value in itself.
-    pub(super) fn value(&self, key: &str, message: String) -> ConfigError {
+    pub fn value(&self, key: &str, message: String) -> ConfigError {
         let at = self.entries.iter().find(|e| e.key == key).map_or(0, |e| e.at);
         ConfigError::Value {
             path: self.path.into(),
@@ -95,10 +112,10 @@ fn collect(before: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
         if let DeValue::Table(inner) = value.get_ref() {
             collect(&format!("{name}."), inner, entries);
         }
-        if let (DeValue::Array(tables), true) = (value.get_ref(), name == TABLES) {
+        if let (DeValue::Array(tables), true) = (value.get_ref(), before.is_empty()) {
             for (i, of) in tables.iter().enumerate() {
                 if let DeValue::Table(inner) = of.get_ref() {
-                    let key = trace::key(i, "");
+                    let key = format!("{name}[{}]", i + 1);
                     collect(&format!("{key}."), inner, entries);
                     let (at, value) = (of.span().start, of.span());
                     entries.push(Entry { key, at, value, is_table: true });
@@ -110,9 +127,6 @@ fn collect(before: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
     }
 }
 
-/// The key of which there are several tables.
-const TABLES: &str = "trace";
-
 /// A key without the number of its table: `trace[2].when` is `trace.when`.
 fn without_number(key: &str) -> String {
     match key.split_once('[') {
@@ -123,23 +137,32 @@ fn without_number(key: &str) -> String {
     }
 }
 
-/// All sections and keys, from the defaults: there is no second list but that of what has none.
-fn known_keys() -> Vec<String> {
-    fn collect(before: &str, table: &toml::Table, keys: &mut Vec<String>) {
-        for (key, value) in table {
-            let name = format!("{before}{key}");
-            if let Some(inner) = value.as_table() {
-                collect(&format!("{name}."), inner, keys);
+impl Keys {
+    /// All sections and keys of a configuration's defaults: there is no second list.
+    pub fn of<C: Serialize>(defaults: &C) -> Self {
+        fn collect(before: &str, table: &toml::Table, keys: &mut Vec<String>) {
+            for (key, value) in table {
+                let name = format!("{before}{key}");
+                if let Some(inner) = value.as_table() {
+                    collect(&format!("{name}."), inner, keys);
+                }
+                keys.push(name);
             }
-            keys.push(name);
         }
+        let mut known = Vec::new();
+        collect("", &toml::Table::try_from(defaults).unwrap_or_default(), &mut known);
+        known.sort();
+        Self { known }
     }
-    let mut keys = Vec::new();
-    collect("", &toml::Table::try_from(Config::default()).unwrap_or_default(), &mut keys);
-    keys.push(TABLES.into());
-    keys.extend(trace::KEYS.iter().map(|key| format!("{TABLES}.{key}")));
-    keys.sort();
-    keys
+
+    /// And those of a list of tables, of which the defaults have none.
+    #[must_use]
+    pub fn and_tables(mut self, name: &str, keys: &[&str]) -> Self {
+        self.known.push(name.to_owned());
+        self.known.extend(keys.iter().map(|key| format!("{name}.{key}")));
+        self.known.sort();
+        self
+    }
 }
 
 /// The right key that is nearest, else what there is to choose from.

@@ -1,0 +1,112 @@
+//! The command line: one definition for parsing, help, manual page and completions.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Behind the options; the manual page has each paragraph as a section.
+const AFTER: &str = "\
+Examples:
+  flight-ship --check
+        try everything that the service needs, the storage included, and say what is wrong
+  flight-ship status
+        what is shipped, what waits, and what is in the way
+  flight-ship --once --config ./flight-ship.toml --state-dir /tmp/ship
+        ship all that is there, and exit
+  FLIGHT_SHIP_LOG=debug flight-ship
+        run the service, and log more
+
+Signals:
+  SIGTERM, SIGINT
+        exit; what was under way is done again at the next start
+  SIGKILL
+        the same
+
+Environment:
+  FLIGHT_SHIP_LOG
+        log levels: error, warn, info, debug or trace, or module=level, separated by commas
+  CREDENTIALS_DIRECTORY
+        credentials for the storage, a file each, as systemd hands them over
+  AWS_*, GOOGLE_*, AZURE_*
+        credentials and settings of the storage, as the clouds' own tools know them
+
+Files:
+  /etc/flightrec/flight-ship.toml
+        configuration
+  /var/lib/flight-ship
+        journal and spool
+  /var/lib/flightrec
+        the state directory of flightd, which is only read
+
+Exit status:
+  0  ended as requested; --check: all is well; --once: all is shipped
+  1  --check: something is wrong; --once: the storage, or a limit, is in the way
+  2  wrong usage or configuration, or could not start; the last line says why, and what to do
+  3  --once: all that is left is shipped, but something was lost or could not be made";
+
+/// Ship snapshots and sums of minutes of the flight recorder to object storage.
+///
+/// Makes Parquet tables and pages of what flightd keeps, and uploads them to S3-compatible storage,
+/// Google Cloud Storage, Azure or a directory, in a layout that DuckDB, ClickHouse, Spark and
+/// others read. It needs no rights but to read flightd's state directory (group flightrec).
+#[derive(Debug, Parser)]
+#[command(name = "flight-ship", version, after_help = AFTER)]
+pub struct Args {
+    /// Configuration file
+    #[arg(long, value_name = "FILE", default_value = "/etc/flightrec/flight-ship.toml")]
+    pub config: PathBuf,
+    /// Directory for the journal and the spool
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/flight-ship", global = true)]
+    pub state_dir: PathBuf,
+    /// Try everything that the service needs, and exit
+    #[arg(long, group = "task")]
+    pub check: bool,
+    /// Ship what is there, and exit
+    #[arg(long, group = "task")]
+    pub once: bool,
+    /// What to show
+    #[command(subcommand)]
+    pub show: Option<Show>,
+}
+
+/// What to show of a service.
+#[derive(Debug, Subcommand)]
+pub enum Show {
+    /// Print what is shipped, what waits, and what is in the way
+    Status {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print metrics as OpenMetrics text, for Prometheus
+    Metrics,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_typed() {
+        let args = Args::parse_from(["flight-ship"]);
+        assert_eq!(args.state_dir, PathBuf::from("/var/lib/flight-ship"));
+        assert!(!args.once && !args.check && args.show.is_none());
+        let args = Args::parse_from(["flight-ship", "status", "--json", "--state-dir", "/x"]);
+        assert!(matches!(args.show, Some(Show::Status { json: true })));
+        assert_eq!(args.state_dir, PathBuf::from("/x"));
+        assert!(Args::try_parse_from(["flight-ship", "--once", "--check"]).is_err());
+    }
+
+    #[test]
+    fn help_fits_a_terminal() {
+        for line in AFTER.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `flight-ship`, the program.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use flightrec_settings::log;
+use flightrec_ship::args::Args;
+use flightrec_ship::run::{Exit, run};
+
+/// Environment variable that says what is logged.
+const LOG: &str = "FLIGHT_SHIP_LOG";
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if let Err(e) = log::init(LOG) {
+        eprintln!("flight-ship: {e}");
+        return ExitCode::from(Exit::Error.code());
+    }
+    match run(&args) {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(e) => {
+            tracing::error!("{e:#}");
+            ExitCode::from(Exit::Error.code())
+        }
+    }
+}

@@ -1,0 +1,23 @@
+// serve.mjs PACKAGES DIR PORT [KEY CERTIFICATE]: an S3 server on loopback with the bucket `lake`,
+// whose objects are files below DIR: it may be killed at any time. Both keys are S3RVER. Prints
+// `ready`.
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [, , packages, directory, port, key, cert] = process.argv;
+const resolve = createRequire(join(packages, "x.js")).resolve;
+const { default: S3rver } = await import(pathToFileURL(resolve("@20minutes/s3rver")));
+const server = new S3rver({
+  address: "127.0.0.1",
+  port: Number(port),
+  directory,
+  silent: true,
+  resetOnClose: false,
+  configureBuckets: [{ name: "lake" }],
+  key: key && fs.readFileSync(key),
+  cert: cert && fs.readFileSync(cert),
+});
+await server.run();
+console.log("ready");
