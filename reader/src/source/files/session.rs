@@ -468,7 +468,7 @@ impl SessionSource {
         let (before, after) = marks(&opened, window);
         // Of files that are still written, what is known ends with the last moment at which the
         // counters are.
-        if !self.end.closed && !after.as_ref().is_some_and(|mark| mark.totals.now >= sure.until) {
+        if !self.end.closed && after.as_ref().is_none_or(|mark| mark.totals.now < sure.until) {
             return None;
         }
         let started = || marks::start(&opened, &meta).filter(|of| of.totals.now <= window.from);
