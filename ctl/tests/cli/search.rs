@@ -269,17 +269,17 @@ struct Asked {
     daemon: Option<TempDir>,
 }
 
-fn asked() -> &'static [Asked] {
-    static ASKED: OnceLock<Vec<Asked>> = OnceLock::new();
-    ASKED.get_or_init(|| {
-        [(60, 7, false), (5, 8, false), (5, 9, true)]
-            .map(|(seconds, seed, goes_on)| {
-                let (store, daemon) = made(seconds, seed, goes_on);
-                let bare = tempfile::tempdir().unwrap();
-                copied(store.path(), bare.path(), |name| !name.ends_with(search::EXTENSION));
-                Asked { store, bare, daemon }
-            })
-            .into()
+/// One in a file, one in several, and one that goes on.
+const ASKED: [(u64, u64, bool); 3] = [(60, 7, false), (5, 8, false), (5, 9, true)];
+
+fn asked(which: usize) -> &'static Asked {
+    static MADE: [OnceLock<Asked>; ASKED.len()] = [const { OnceLock::new() }; ASKED.len()];
+    MADE[which].get_or_init(|| {
+        let (seconds, seed, goes_on) = ASKED[which];
+        let (store, daemon) = made(seconds, seed, goes_on);
+        let bare = tempfile::tempdir().unwrap();
+        copied(store.path(), bare.path(), |name| !name.ends_with(search::EXTENSION));
+        Asked { store, bare, daemon }
     })
 }
 
@@ -296,47 +296,53 @@ fn copied(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool + Copy) {
     }
 }
 
-fn dump(store: &Path, way: &[&str], memory: &str) -> Output {
-    run(memory, &[&["dump", "--store", store.to_str().unwrap()], way].concat())
+/// Asks a store, and what a daemon has behind it.
+fn ask(
+    command: &[&str],
+    (store, daemon): (&Path, Option<&TempDir>),
+    way: &[&str],
+    memory: &str,
+) -> Output {
+    let store = store.to_str().unwrap();
+    let args = match daemon.map(|daemon| daemon.path().to_str().unwrap()) {
+        Some(daemon) => [&["--runtime-dir", daemon, "--state-dir", store], command, way].concat(),
+        None => [command, &["--store", store], way].concat(),
+    };
+    run(memory, &args)
 }
 
-/// The same of a store and of what a daemon has behind it.
-fn dump_all(store: &Path, daemon: Option<&TempDir>, way: &[&str], memory: &str) -> Output {
-    let Some(daemon) = daemon else { return dump(store, way, memory) };
-    let (store, daemon) = (store.to_str().unwrap(), daemon.path().to_str().unwrap());
-    run(memory, &[&["dump", "--runtime-dir", daemon, "--state-dir", store], way].concat())
+fn dump(store: &Path, way: &[&str], memory: &str) -> Output {
+    ask(&["dump"], (store, None), way, memory)
 }
 
 /// What a question gives must not depend on what is read for it.
-fn is_the_same(way: &[&str]) {
-    for Asked { store, bare, daemon } in asked() {
-        let daemon = daemon.as_ref();
-        // What is read at once has no stretches, and no use for indexes. (Descriptors may be known
-        // by more names then.)
-        let is_asked_whole = way.contains(&"off");
-        let (with, without, whole) = thread::scope(|scope| {
-            let without = scope.spawn(|| dump_all(bare.path(), daemon, way, SMALL));
-            let whole = || dump_all(store.path(), daemon, way, "512M");
-            let whole = is_asked_whole.then(|| scope.spawn(whole));
-            let with = dump_all(store.path(), daemon, way, SMALL);
-            (with, without.join().unwrap(), whole.map(|whole| whole.join().unwrap()))
-        });
-        assert_eq!(with.status.code(), without.status.code(), "{way:?}: {}", stderr(&with));
-        let (one, other) = (stdout(&with), stdout(&without));
-        let differs = one.lines().zip(other.lines()).find(|(one, other)| one != other);
-        assert_eq!(differs, None, "{way:?}");
-        assert_eq!(one.len(), other.len(), "{way:?}");
-        let Some(whole) = whole else { continue };
-        let whole = stdout(&whole);
-        let events = |text: &str| {
-            let is_told = |line: &str, of| line.contains(&format!("\"event\":\"{of}\""));
-            let is_event = |line: &&str| {
-                !line.starts_with('#') && !is_told(line, "coverage") && !is_told(line, "gap")
-            };
-            text.lines().filter(is_event).map(str::to_owned).collect::<Vec<_>>()
+fn is_the_same(Asked { store, bare, daemon }: &Asked, way: &[&str]) {
+    let dump =
+        |store: &TempDir, memory| ask(&["dump"], (store.path(), daemon.as_ref()), way, memory);
+    // What is read at once has no stretches, and no use for indexes. (Descriptors may be known by
+    // more names then.)
+    let is_asked_whole = way.contains(&"off");
+    let (with, without, whole) = thread::scope(|scope| {
+        let without = scope.spawn(|| dump(bare, SMALL));
+        let whole = is_asked_whole.then(|| scope.spawn(|| dump(store, "512M")));
+        let with = dump(store, SMALL);
+        (with, without.join().unwrap(), whole.map(|whole| whole.join().unwrap()))
+    });
+    assert_eq!(with.status.code(), without.status.code(), "{way:?}: {}", stderr(&with));
+    let (one, other) = (stdout(&with), stdout(&without));
+    let differs = one.lines().zip(other.lines()).find(|(one, other)| one != other);
+    assert_eq!(differs, None, "{way:?}");
+    assert_eq!(one.len(), other.len(), "{way:?}");
+    let Some(whole) = whole else { return };
+    let whole = stdout(&whole);
+    let events = |text: &str| {
+        let is_told = |line: &str, of| line.contains(&format!("\"event\":\"{of}\""));
+        let is_event = |line: &&str| {
+            !line.starts_with('#') && !is_told(line, "coverage") && !is_told(line, "gap")
         };
-        assert_eq!(events(&one), events(&whole), "{way:?}");
-    }
+        text.lines().filter(is_event).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(events(&one), events(&whole), "{way:?}");
 }
 
 const FILTERS: [&[&str]; 31] = [
@@ -375,18 +381,32 @@ const FILTERS: [&[&str]; 31] = [
 
 const LOOKS: [&[&str]; 4] = [&[], &["--format", "jsonl"], &["--merge"], &["--cpu", "0"]];
 
-#[test]
-fn indexes_change_no_answer() {
+fn indexes_change_no_answer(which: usize) {
     for (n, filter) in FILTERS.into_iter().enumerate() {
         for window in [&["--last", "14s"][..], &["--all"]] {
-            is_the_same(&[window, filter, LOOKS[n % LOOKS.len()]].concat());
+            is_the_same(asked(which), &[window, filter, LOOKS[n % LOOKS.len()]].concat());
         }
     }
 }
 
+#[test]
+fn indexes_change_no_answer_of_a_file() {
+    indexes_change_no_answer(0);
+}
+
+#[test]
+fn indexes_change_no_answer_of_several_files() {
+    indexes_change_no_answer(1);
+}
+
+#[test]
+fn indexes_change_no_answer_of_a_recording_that_goes_on() {
+    indexes_change_no_answer(2);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 16,
+        cases: 32,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
@@ -396,16 +416,17 @@ proptest! {
         (length, until) in (6u64..15, 0u64..4),
         which in 0..FILTERS.len(),
         look in 0..LOOKS.len(),
+        of in 0..ASKED.len(),
     ) {
         let window = [format!("--since=-{}s", length + until), format!("--until=-{until}s")];
         let window = [window[0].as_str(), window[1].as_str()];
-        is_the_same(&[&window[..], FILTERS[which], LOOKS[look]].concat());
+        is_the_same(asked(of), &[&window[..], FILTERS[which], LOOKS[look]].concat());
     }
 }
 
 /// A store of its own, to be spoilt.
-fn own() -> TempDir {
-    let Asked { store, .. } = &asked()[1];
+fn own(which: usize) -> TempDir {
+    let Asked { store, .. } = asked(which);
     let own = tempfile::tempdir().unwrap();
     copied(store.path(), own.path(), |_| true);
     own
@@ -415,11 +436,11 @@ const WAY: [&str; 5] = ["--last", "14s", "--syscall", "openat", "--errors"];
 
 #[test]
 fn a_damaged_index_is_told_once_and_changes_nothing() {
-    let Asked { store, .. } = &asked()[1];
+    let Asked { store, .. } = asked(1);
     let good = dump(store.path(), &WAY, SMALL);
     assert!(!stderr(&good).contains("search index"), "{}", stderr(&good));
     for spoil in [0, 1, 2] {
-        let own = own();
+        let own = own(1);
         for file in files(own.path()) {
             let index = search::path(&file);
             match spoil {
@@ -450,17 +471,12 @@ fn a_damaged_index_is_told_once_and_changes_nothing() {
 /// That blocks are left unread shows where an index says that nothing is in them.
 #[test]
 fn what_an_index_rules_out_is_not_read() {
-    let own = own();
-    for file in files(own.path()) {
-        let mut index = search::make(&file).unwrap();
-        for block in &mut index.blocks {
-            block.failures.clear();
-            block.longest = Some(0);
-            block.components = search::Components::default();
-        }
-        search::write(&file, &index).unwrap();
-    }
-    let Asked { store, .. } = &asked()[1];
+    let own = spoilt(1, |block| {
+        block.failures.clear();
+        block.longest = Some(0);
+        block.components = search::Components::default();
+    });
+    let Asked { store, .. } = asked(1);
     let ways: [(&[&str], usize); 3] = [
         (&WAY, 20),
         (&["--all", "--slower-than", "100ms"], 4),
@@ -472,7 +488,7 @@ fn what_an_index_rules_out_is_not_read() {
         assert!(whole > least && left < whole, "{way:?}: {left} of {whole} lines");
     }
     let failures = |store: &Path| {
-        let report = report(store, &["--errors", "--last", "14s"], SMALL);
+        let report = report((store, None), &["--errors", "--last", "14s"], SMALL);
         let table: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
         table["total"]["count"].as_u64().unwrap()
     };
@@ -480,9 +496,38 @@ fn what_an_index_rules_out_is_not_read() {
     assert!(whole > 20 && left < whole / 2, "{left} of {whole} failures");
 }
 
-fn report(store: &Path, way: &[&str], memory: &str) -> Output {
-    let store = store.to_str().unwrap();
-    run(memory, &[&["report", "calls", "--format", "json", "--store", store], way].concat())
+#[test]
+fn nor_is_it_while_a_recording_goes_on() {
+    let own = spoilt(2, |block| block.threads.clear());
+    let Asked { store, daemon, .. } = asked(2);
+    let mut ways = Vec::new();
+    for tid in 1001..=1008 {
+        let tid = tid.to_string();
+        let way = ["--all", "--tid", &tid, "--event", "sys_enter,sys_exit", "--fds", "off"];
+        let count = |store: &TempDir| {
+            let of = (store.path(), daemon.as_ref());
+            stdout(&ask(&["dump"], of, &way, SMALL)).lines().count()
+        };
+        ways.push((count(store), count(&own)));
+    }
+    assert!(ways.iter().any(|(whole, left)| *left + 8 < *whole), "{ways:?}");
+    assert!(ways.iter().all(|(whole, left)| left <= whole), "{ways:?}");
+}
+
+/// A store whose indexes lack what is in the blocks.
+fn spoilt(which: usize, spoil: impl Fn(&mut search::BlockEntry)) -> TempDir {
+    let own = own(which);
+    for file in files(own.path()) {
+        // Of what is still written there is none.
+        let Ok(mut index) = search::make(&file) else { continue };
+        index.blocks.iter_mut().for_each(&spoil);
+        search::write(&file, &index).unwrap();
+    }
+    own
+}
+
+fn report(of: (&Path, Option<&TempDir>), way: &[&str], memory: &str) -> Output {
+    ask(&["report", "calls", "--format", "json"], of, way, memory)
 }
 
 #[test]
@@ -510,10 +555,11 @@ fn indexes_and_stretches_change_no_report() {
     for filter in filters {
         for window in [&["--last", "14s"][..], &["--all"]] {
             let way = [window, filter].concat();
-            for Asked { store, bare, .. } in asked() {
-                let with = report(store.path(), &way, SMALL);
-                let without = report(bare.path(), &way, SMALL);
-                let whole = report(store.path(), &way, "512M");
+            for Asked { store, bare, daemon } in (0..ASKED.len()).map(asked) {
+                let daemon = daemon.as_ref();
+                let with = report((store.path(), daemon), &way, SMALL);
+                let without = report((bare.path(), daemon), &way, SMALL);
+                let whole = report((store.path(), daemon), &way, "512M");
                 assert_eq!(stdout(&with), stdout(&without), "{way:?}");
                 // What is read at once may know more descriptors' names.
                 if !way.contains(&"file") {
@@ -526,7 +572,7 @@ fn indexes_and_stretches_change_no_report() {
 
 #[test]
 fn blocks_that_no_index_names_are_read() {
-    let own = own();
+    let own = own(1);
     for file in files(own.path()) {
         let mut index = search::make(&file).unwrap();
         let mut number = 0;
@@ -536,7 +582,7 @@ fn blocks_that_no_index_names_are_read() {
         });
         search::write(&file, &index).unwrap();
     }
-    let Asked { store, .. } = &asked()[1];
+    let Asked { store, .. } = asked(1);
     for filter in FILTERS {
         let way = [&["--last", "14s"], filter].concat();
         let (one, other) = (dump(store.path(), &way, SMALL), dump(own.path(), &way, SMALL));
@@ -546,7 +592,7 @@ fn blocks_that_no_index_names_are_read() {
 
 #[test]
 fn a_lane_of_each_kind_is_there() {
-    let Asked { store, .. } = &asked()[0];
+    let Asked { store, .. } = asked(0);
     let blocks: Vec<Option<Lane>> = files(store.path())
         .iter()
         .flat_map(|file| flightrec_store::FileReader::open(file).unwrap().blocks().to_vec())

@@ -236,12 +236,15 @@ fn nothing_is_foretold_of_what_does_not_add_up() {
     assert!(!unknown(dir.path(), "a block is damaged"));
     std::fs::write(path(dir.path(), 5), &bytes).unwrap();
 
-    // The recorder was killed: nobody vouches for the end.
+    // The recorder was killed: nobody vouches for what is behind the last counters.
     let last = path(dir.path(), files);
-    let end = FileReader::open(&last).unwrap().blocks().last().unwrap().end();
+    let end = FileReader::open(&last).unwrap().blocks().last().unwrap().offset;
     let bytes = std::fs::read(&last).unwrap();
     std::fs::write(&last, &bytes[..end as usize]).unwrap();
-    unknown(dir.path(), "not closed");
+    let (before, ..) = foretold(dir.path(), 18_000, 30_001);
+    assert_eq!(before, None, "not closed");
+    let (before, behind, _) = foretold(dir.path(), window.0, window.1);
+    assert_eq!(before, Some(behind), "before the last counters");
 }
 
 #[test]
