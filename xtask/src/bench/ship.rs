@@ -210,7 +210,7 @@ fn chaos(
             // Once for so long that small spools are full.
             let is_long = long_away && start.elapsed() > length / 3;
             long_away &= !is_long;
-            let seconds = if is_long { 4 * args.every } else { 1 + numbers.below(8) };
+            let seconds = if is_long { 6 * args.every } else { 1 + numbers.below(8) };
             done.away += Duration::from_secs(seconds);
             server_back = Some(now + Duration::from_secs(seconds));
         }
