@@ -122,14 +122,14 @@ fn azure(container: &str, config: &config::Storage) -> Result<MicrosoftAzureBuil
         .with_client_options(options(config)?))
 }
 
-/// One more attempt at once, for what is over in a moment; all else is flight-ship's own.
+/// No attempts of the library's own: flight-ship makes them, and tells.
 fn retry(config: &config::Storage) -> RetryConfig {
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(100),
         max_backoff: Duration::from_secs(1),
         base: 2.0,
     };
-    RetryConfig { backoff, max_retries: 1, retry_timeout: config.timeout.duration() }
+    RetryConfig { backoff, max_retries: 0, retry_timeout: config.timeout.duration() }
 }
 
 fn options(config: &config::Storage) -> Result<ClientOptions, Error> {
