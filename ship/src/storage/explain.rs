@@ -203,7 +203,13 @@ fn of_code(target: &Target, place: &str, said: &str) -> Option<Problem> {
 fn of_connection(place: &str, said: &str) -> Option<Problem> {
     let low = said.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| low.contains(word));
-    let (kind, message) = if has(&[
+    let (kind, message) = if has(&["no ca certificates were loaded"]) {
+        (
+            Kind::Tls,
+            "TLS: this machine trusts nobody: install its certificates (the package \
+             ca-certificates)",
+        )
+    } else if has(&[
         "unknownissuer",
         "unknown issuer",
         "self-signed",
@@ -379,6 +385,7 @@ mod tests {
                 "there are no credentials",
             ),
             ("invalid peer certificate: UnknownIssuer", Kind::Tls, "ca_file"),
+            ("No CA certificates were loaded from the system", Kind::Tls, "ca-certificates"),
             ("received corrupt message of type InvalidContentType", Kind::Tls, "does not speak it"),
             (
                 "tcp connect error: Connection refused (os error 111)",

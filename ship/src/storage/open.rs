@@ -122,14 +122,14 @@ fn azure(container: &str, config: &config::Storage) -> Result<MicrosoftAzureBuil
         .with_client_options(options(config)?))
 }
 
-/// One more attempt at once, for what is over in a moment; all else is flight-ship's own.
+/// No attempts of the library's own: flight-ship makes them, and tells.
 fn retry(config: &config::Storage) -> RetryConfig {
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(100),
         max_backoff: Duration::from_secs(1),
         base: 2.0,
     };
-    RetryConfig { backoff, max_retries: 1, retry_timeout: config.timeout.duration() }
+    RetryConfig { backoff, max_retries: 0, retry_timeout: config.timeout.duration() }
 }
 
 fn options(config: &config::Storage) -> Result<ClientOptions, Error> {
@@ -138,7 +138,9 @@ fn options(config: &config::Storage) -> Result<ClientOptions, Error> {
         .with_connect_timeout(config.connect_timeout.duration())
         // As long as bytes come or go, nothing hangs.
         .with_timeout_disabled()
-        .with_read_timeout(config.timeout.duration());
+        .with_read_timeout(config.timeout.duration())
+        // Without TLS no certificates are needed, and a small system may have none.
+        .with_no_system_certificates(config.endpoint.starts_with("http://"));
     if !config.ca_file.as_os_str().is_empty() {
         let wrong = |what: String| Error::Generic {
             store: "TLS",

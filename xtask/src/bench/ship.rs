@@ -197,10 +197,7 @@ fn chaos(
             }
         }
         if server_back.is_some_and(|at| now >= at) {
-            let is_full = |host: &&Host| {
-                host.shipper.status().is_some_and(|status| status["spool_full"] == true)
-            };
-            done.full = done.full.max(hosts.iter().filter(is_full).count());
+            done.full = done.full.max(full(hosts));
             server.restart()?;
             server_back = None;
             server_kill = now + Duration::from_secs(15 + numbers.below(40));
@@ -210,16 +207,24 @@ fn chaos(
             // Once for so long that small spools are full.
             let is_long = long_away && start.elapsed() > length / 3;
             long_away &= !is_long;
-            let seconds = if is_long { 4 * args.every } else { 1 + numbers.below(8) };
+            let seconds = if is_long { 6 * args.every } else { 1 + numbers.below(8) };
             done.away += Duration::from_secs(seconds);
             server_back = Some(now + Duration::from_secs(seconds));
         }
         thread::sleep(Duration::from_millis(20));
     }
     if server_back.is_some() {
+        done.full = done.full.max(full(hosts));
         server.restart()?;
     }
     Ok(())
+}
+
+/// How many hosts have a full spool.
+fn full(hosts: &[Host]) -> usize {
+    let is_full =
+        |host: &&Host| host.shipper.status().is_some_and(|status| status["spool_full"] == true);
+    hosts.iter().filter(is_full).count()
 }
 
 /// A host has one snapshot and one hour more; old snapshots go.
