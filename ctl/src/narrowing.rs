@@ -127,17 +127,16 @@ impl Narrowing {
         Some(Box::new(seeker))
     }
 
-    /// As of `Visitor::needs`; `lanes`: those with all that is asked for.
+    /// As of `Visitor::needs`; `asked`: all that is asked for.
     ///
     /// What is about the lives of threads, and what the recorder tells of itself, is in the task
     /// lane alone, with all that their lines say.
-    pub fn needs(&self, lanes: &'static [Lane]) -> Needs {
+    pub fn needs(&self, asked: Needs) -> Needs {
         let is_of_tasks = self.filter.is_of_tasks() && !self.is_off;
         match () {
             () if !self.is_told => Needs::All,
             () if is_of_tasks || self.is_of_nobody => Needs::Lanes(&[Lane::Task]),
-            () if lanes.len() < Lane::RINGS.len() => Needs::Lanes(lanes),
-            () => Needs::All,
+            () => asked,
         }
     }
 }

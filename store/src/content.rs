@@ -5,10 +5,11 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::meta::{self, Meta};
 use flightrec_format::slots;
+use zstd::bulk::Decompressor;
 
 use crate::block::{BlockHeader, Kind, RAW_MAX};
 use crate::checkpoint::Checkpoint;
-use crate::columns;
+use crate::columns::{self, Texts};
 use crate::damage::What;
 use crate::snapshot::About;
 
@@ -41,30 +42,46 @@ pub(crate) fn check(header: &BlockHeader, data: &[u8]) -> Result<(), What> {
     Ok(())
 }
 
-/// A block's data, which the caller has read, decompressed.
-fn raw(header: &BlockHeader, data: &[u8]) -> Result<Vec<u8>, What> {
+/// A block's data, which the caller has read, decompressed into `room`, which grows where it has
+/// to.
+fn raw<'a>(
+    zstd: &mut Decompressor<'_>,
+    header: &BlockHeader,
+    data: &[u8],
+    room: &'a mut Vec<u8>,
+) -> Result<&'a [u8], What> {
     check(header, data)?;
     let raw_len = header.raw_len as usize;
-    let raw = zstd::bulk::decompress(data, raw_len).map_err(|e| What::Content(e.to_string()))?;
-    if raw.len() != raw_len {
-        return Err(What::Content(format!("{} bytes came out, not {raw_len}", raw.len())));
+    if room.len() < raw_len {
+        room.resize(raw_len, 0);
     }
-    Ok(raw)
+    let raw = room.get_mut(..raw_len).unwrap_or_default();
+    match zstd.decompress_to_buffer(data, raw) {
+        Ok(count) if count == raw_len => Ok(raw),
+        Ok(count) => Err(What::Content(format!("{count} bytes came out, not {raw_len}"))),
+        Err(error) => Err(What::Content(error.to_string())),
+    }
+}
+
+fn new_decompressor() -> Result<Decompressor<'static>, What> {
+    Decompressor::new().map_err(|e| What::Content(e.to_string()))
 }
 
 /// What a block's data hold, which the caller has read.
 pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What> {
-    let raw = raw(header, data)?;
+    let mut room = Vec::new();
+    let raw = raw(&mut new_decompressor()?, header, data, &mut room)?;
     let bad = |what: &str| What::Content(what.into());
     Ok(match header.kind {
         Kind::Meta => {
-            let text = String::from_utf8(raw).map_err(|e| What::Content(e.to_string()))?;
+            let text = std::str::from_utf8(raw).map_err(|e| What::Content(e.to_string()))?;
             Content::Meta(Box::new(
-                meta::from_json(&text).map_err(|e| What::Content(e.to_string()))?,
+                meta::from_json(text).map_err(|e| What::Content(e.to_string()))?,
             ))
         }
         Kind::Pages => {
-            Content::Pages(pages(header, &raw)?.into_iter().map(|(page, _)| page).collect())
+            let pages = pages(&mut columns::Decoder::new(), header, raw, Texts::All)?;
+            Content::Pages(pages.into_iter().map(|(page, _)| page).collect())
         }
         Kind::Slots => {
             let (slots, rest) = raw.as_chunks::<{ size_of::<TaskSlot>() }>();
@@ -73,34 +90,56 @@ pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What>
             }
             Content::Slots(slots.iter().map(slots::parse).filter(|slot| slot.tid != 0).collect())
         }
-        Kind::Descriptors => Content::Descriptors(raw),
+        Kind::Descriptors => Content::Descriptors(raw.to_vec()),
         Kind::Checkpoint => {
-            Content::Checkpoint(Checkpoint::decode(&raw).ok_or_else(|| bad("no checkpoint"))?)
+            Content::Checkpoint(Checkpoint::decode(raw).ok_or_else(|| bad("no checkpoint"))?)
         }
         Kind::Snapshot => {
-            let about = serde_json::from_slice(&raw).map_err(|e| What::Content(e.to_string()))?;
+            let about = serde_json::from_slice(raw).map_err(|e| What::Content(e.to_string()))?;
             Content::Snapshot(Box::new(about))
         }
     })
 }
 
-/// The pages that a block's data hold, and what each comes to.
-pub(crate) fn decode_pages(
-    header: &BlockHeader,
-    data: &[u8],
-) -> Result<Vec<(Page, Summary)>, What> {
-    if header.kind != Kind::Pages {
-        return Err(What::Content("no pages".into()));
+/// Decodes blocks of pages, with one set of buffers.
+pub(crate) struct PagesDecoder {
+    zstd: Decompressor<'static>,
+    columns: columns::Decoder,
+    raw: Vec<u8>,
+}
+
+impl PagesDecoder {
+    pub(crate) fn new() -> Result<Self, What> {
+        let (zstd, columns) = (new_decompressor()?, columns::Decoder::new());
+        Ok(Self { zstd, columns, raw: Vec::new() })
     }
-    pages(header, &raw(header, data)?)
+
+    /// The pages that a block's data, which the caller has read, hold, and what each comes to.
+    pub(crate) fn decode(
+        &mut self,
+        header: &BlockHeader,
+        data: &[u8],
+        texts: Texts,
+    ) -> Result<Vec<(Page, Summary)>, What> {
+        if header.kind != Kind::Pages {
+            return Err(What::Content("no pages".into()));
+        }
+        let Self { zstd, columns, raw: room } = self;
+        pages(columns, header, raw(zstd, header, data, room)?, texts)
+    }
 }
 
 /// The pages of a block: all of them of its session and lane, or a reader would take them for other
 /// rings'.
-fn pages(header: &BlockHeader, raw: &[u8]) -> Result<Vec<(Page, Summary)>, What> {
+fn pages(
+    decoder: &mut columns::Decoder,
+    header: &BlockHeader,
+    raw: &[u8],
+    texts: Texts,
+) -> Result<Vec<(Page, Summary)>, What> {
     let most = header.pages_max();
     let pages =
-        columns::decode_at_most(raw, most as u64).map_err(|e| What::Content(e.to_string()))?;
+        decoder.decode(raw, most as u64, texts).map_err(|e| What::Content(e.to_string()))?;
     if header.pages != 0 && pages.len() != usize::from(header.pages) {
         let what =
             format!("{} pages, and not the {} that its header tells", pages.len(), header.pages);

@@ -52,7 +52,7 @@ pub use error::StoreError;
 pub use flightrec_format::part;
 pub use header::FileHeader;
 pub use limits::Limits;
-pub use reader::{FileReader, read_header};
+pub use reader::{FileReader, PagesReader, read_header};
 pub use slice::slice;
 pub use store_writer::{
     Deleted, Gone, Now, Opening, Options, State, Stats, StoreWriter, SyncJob, Synced,

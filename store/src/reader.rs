@@ -10,7 +10,8 @@ use flightrec_format::file::{OpenError, open};
 
 use crate::block::{BlockHeader, BlockRef, DATA_MAX, HEAD, Kind};
 use crate::coder::Block;
-use crate::content::{self, Content};
+use crate::columns::Texts;
+use crate::content::{self, Content, PagesDecoder};
 use crate::damage::{Damage, What};
 use crate::error::StoreError;
 use crate::fields::FRAME_HEAD;
@@ -144,18 +145,13 @@ impl FileReader {
     /// The pages that a block holds, with what each comes to, which costs nothing more here
     /// ([`Page::summary`]).
     pub fn pages(&self, block: &BlockRef) -> Result<Vec<(Page, Summary)>, Damage> {
-        self.decoded(block, content::decode_pages)
+        PagesReader::default().read(self, block, Texts::All)
     }
 
     /// Whether a block's data are what was written, by their checksum; they are not decompressed.
     /// `buffer`: any, for the data.
     pub fn is_sound(&self, block: &BlockRef, buffer: &mut Vec<u8>) -> bool {
-        let len = block.header.data_len.min(DATA_MAX as u32) as usize;
-        if buffer.len() < len {
-            buffer.resize(len, 0);
-        }
-        let data = buffer.get_mut(..len).unwrap_or_default();
-        self.load(block, data).is_ok() && content::check(&block.header, data).is_ok()
+        self.data(block, buffer).is_ok_and(|data| content::check(&block.header, data).is_ok())
     }
 
     /// A block's data, decoded.
@@ -164,9 +160,20 @@ impl FileReader {
         block: &BlockRef,
         decode: impl FnOnce(&BlockHeader, &[u8]) -> Result<T, What>,
     ) -> Result<T, Damage> {
-        let mut data = vec![0; block.header.data_len.min(DATA_MAX as u32) as usize];
-        self.load(block, &mut data)?;
-        decode(&block.header, &data).map_err(|what| damaged(block, what))
+        let mut room = Vec::new();
+        let data = self.data(block, &mut room)?;
+        decode(&block.header, data).map_err(|what| damaged(block, what))
+    }
+
+    /// Reads a block's data into `room`, which grows where it has to.
+    fn data<'a>(&self, block: &BlockRef, room: &'a mut Vec<u8>) -> Result<&'a [u8], Damage> {
+        let len = block.header.data_len.min(DATA_MAX as u32) as usize;
+        if room.len() < len {
+            room.resize(len, 0);
+        }
+        let data = room.get_mut(..len).unwrap_or_default();
+        self.load(block, data)?;
+        Ok(data)
     }
 
     /// A block as it is, for another file of the same session ([`crate::FileWriter::push`]).
@@ -189,6 +196,38 @@ impl FileReader {
         self.file
             .read_exact_at(data, block.data())
             .map_err(|e| damaged(block, What::Io(e.to_string())))
+    }
+}
+
+/// Reads one block of pages after the other, with one set of buffers: memory that was fetched once
+/// is not fetched again for each block.
+#[derive(Default)]
+pub struct PagesReader {
+    decoder: Option<PagesDecoder>,
+    data: Vec<u8>,
+}
+
+impl std::fmt::Debug for PagesReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PagesReader").finish_non_exhaustive()
+    }
+}
+
+impl PagesReader {
+    /// The pages of a block of a file, as [`FileReader::pages`] gives them, with the contents of
+    /// strings or without. What was read before has no influence.
+    pub fn read(
+        &mut self,
+        file: &FileReader,
+        block: &BlockRef,
+        texts: Texts,
+    ) -> Result<Vec<(Page, Summary)>, Damage> {
+        let data = file.data(block, &mut self.data)?;
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            none => none.insert(PagesDecoder::new().map_err(|what| damaged(block, what))?),
+        };
+        decoder.decode(&block.header, data, texts).map_err(|what| damaged(block, what))
     }
 }
 

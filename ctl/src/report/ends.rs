@@ -3,7 +3,6 @@
 
 use flightrec_analysis::CallId;
 use flightrec_analysis::groups::Sum;
-use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Abi;
 use flightrec_reader::Session;
 use rustc_hash::FxHashMap;
@@ -64,9 +63,6 @@ impl EndSums {
         let new = || Self { calls, filter: filter.clone(), ends: Ends::new(workers()) };
         ends_do.then(new)
     }
-
-    /// The lanes that it needs.
-    pub(super) const LANES: &[Lane] = &[Lane::Syscall, Lane::Task];
 
     /// Adds up a stretch: what ends from one moment on until another, within the windows.
     pub(super) fn add(

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use anyhow::Result;
 use jiff::tz::TimeZone;
 
-use flightrec_format::abi::page::Lane;
 use flightrec_format::merge::Merge;
 use flightrec_reader::Session;
 
@@ -114,8 +113,8 @@ pub(super) struct Pass<'a> {
     sums_told: Option<SumsTold>,
     /// What need not be read.
     narrowing: Narrowing,
-    /// The lanes that are needed.
-    lanes: &'static [Lane],
+    /// Whether the ends of calls are all that is needed.
+    is_of_ends: bool,
 }
 
 /// What is known of one recording so far.
@@ -150,7 +149,7 @@ impl<'a> Pass<'a> {
             scope,
             zone,
             narrowing,
-            lanes: &Lane::RINGS,
+            is_of_ends: false,
             by: by.to_vec(),
             sums: Sums::new(report.shape(), by),
             report,
@@ -375,7 +374,7 @@ impl Visitor<anyhow::Error> for Pass<'_> {
     /// Notes what all stretches cover together.
     fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
         self.narrowing.begin();
-        self.lanes = &Lane::RINGS;
+        self.is_of_ends = false;
         let chapter = foretold.chapter();
         let recording = &chapter.recording;
         let Ok(filter) = self.scope.filter.resolve(&recording.meta) else { return Ok(()) };
@@ -390,9 +389,7 @@ impl Visitor<anyhow::Error> for Pass<'_> {
             .of_lanes(|lane| filter.wants_lane(lane))];
         self.report.coverage(recording, &reports);
         self.tell(chapter, &reports, &windows, &mut wall);
-        if EndSums::new(&*self.report, &self.by, &filter).is_some() {
-            self.lanes = EndSums::LANES;
-        }
+        self.is_of_ends = EndSums::new(&*self.report, &self.by, &filter).is_some();
         self.narrowing.told(filter, recording.meta.clone());
         Ok(())
     }
@@ -410,7 +407,7 @@ impl Visitor<anyhow::Error> for Pass<'_> {
     }
 
     fn needs(&self) -> Needs {
-        self.narrowing.needs(self.lanes)
+        self.narrowing.needs(if self.is_of_ends { Needs::CallEnds } else { Needs::All })
     }
 
     fn take(&mut self, chapter: Chapter) -> Result<Go> {

@@ -1,7 +1,6 @@
 //! Collecting the pages of one ring: any order, any number of copies.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use super::stream::LaneStream;
 use crate::abi::page::Lane;
@@ -14,14 +13,23 @@ pub struct Sequence {
     session: u64,
     lane: Lane,
     cpu: u16,
-    /// By sequence number, and where in the page it begins.
-    pages: BTreeMap<(u64, u32), (Page, Summary)>,
+    /// In order of their places: most come in it.
+    pages: Vec<(Page, Summary)>,
+    /// Those that came when one behind them was there already.
+    late: BTreeMap<Place, (Page, Summary)>,
+}
+
+/// Where in its ring a page or part of a page is: sequence number, and where in the page it begins.
+type Place = (u64, u32);
+
+fn place(page: &Page) -> Place {
+    (page.header().seq, part::start(page.header()))
 }
 
 impl Sequence {
     /// No pages yet.
     pub fn new(session: u64, lane: Lane, cpu: u16) -> Self {
-        Self { session, lane, cpu, pages: BTreeMap::new() }
+        Self { session, lane, cpu, pages: Vec::new(), late: BTreeMap::new() }
     }
 
     /// Takes a page; `false` (and nothing is kept) where it is of another ring or session.
@@ -35,43 +43,67 @@ impl Sequence {
         if header.session != self.session || page.lane() != self.lane || header.cpu != self.cpu {
             return false;
         }
+        let here = place(&page);
+        let is_next = self.pages.last().is_none_or(|(last, _)| place(last) < here);
+        let held = if is_next {
+            None
+        } else {
+            match self.pages.binary_search_by_key(&here, |(page, _)| place(page)) {
+                Ok(at) => self.pages.get_mut(at),
+                Err(_) => self.late.get_mut(&here),
+            }
+        };
+        if let Some(held) = held {
+            if let Some(summary) = better(&page, held) {
+                *held = (page, summary);
+            }
+            return true;
+        }
         // What a page comes to is found out now, while a source that is slower brings the next one.
-        match self.pages.entry((header.seq, part::start(header))) {
-            Entry::Vacant(free) => {
-                let summary = summary.unwrap_or_else(|| page.summary());
-                free.insert((page, summary));
-            }
-            Entry::Occupied(mut held) => {
-                if let Some(summary) = better(&page, held.get()) {
-                    held.insert((page, summary));
-                }
-            }
+        let summary = summary.unwrap_or_else(|| page.summary());
+        if is_next {
+            self.pages.push((page, summary));
+        } else {
+            self.late.insert(here, (page, summary));
         }
         true
     }
 
     /// No more pages come.
     pub fn finish(self) -> LaneStream {
-        let mut pages: Vec<(Page, Summary)> = Vec::with_capacity(self.pages.len());
-        for (page, summary) in without_thinned(self.pages) {
-            match pages.last_mut() {
+        let Self { mut pages, late, .. } = self;
+        if !late.is_empty() {
+            pages.extend(late.into_values());
+            pages.sort_by_key(|(page, _)| place(page));
+        }
+        if pages.iter().any(|(page, _)| kept::is_thinned(page.header())) {
+            pages = without_thinned(pages);
+        }
+        let mut whole: Vec<Page> = Vec::with_capacity(pages.len());
+        let mut summaries: Vec<Summary> = Vec::with_capacity(pages.len());
+        for (page, summary) in pages {
+            match whole.last_mut().zip(summaries.last_mut()) {
                 Some((last, sums)) if overlap(last, &page) => {
                     if let Some(whole) = united(last, page) {
                         *sums = whole.summary();
                         *last = whole;
                     }
                 }
-                _ => pages.push((page, summary)),
+                _ => {
+                    whole.push(page);
+                    summaries.push(summary);
+                }
             }
         }
-        LaneStream::new(self.lane, self.cpu, pages.into_iter())
+        LaneStream::new(self.lane, self.cpu, whole, summaries)
     }
 }
 
-/// The pages in order. What a thinned page holds of pages that are there themselves is left out.
-fn without_thinned(pages: BTreeMap<(u64, u32), (Page, Summary)>) -> Vec<(Page, Summary)> {
+/// The pages, which are in order. What a thinned page holds of pages that are there themselves is
+/// left out.
+fn without_thinned(pages: Vec<(Page, Summary)>) -> Vec<(Page, Summary)> {
     let whole =
-        pages.values().map(|(page, _)| page.header()).filter(|header| !kept::is_thinned(header));
+        pages.iter().map(|(page, _)| page.header()).filter(|header| !kept::is_thinned(header));
     let whole: Vec<(u64, u64)> = whole.map(|header| (header.seq, header.base_mono)).collect();
     let fitted = |(page, summary): (Page, Summary)| {
         let header = page.header();
@@ -88,7 +120,7 @@ fn without_thinned(pages: BTreeMap<(u64, u32), (Page, Summary)>) -> Vec<(Page, S
             _ => Some((page, summary)),
         }
     };
-    pages.into_values().filter_map(fitted).collect()
+    pages.into_iter().filter_map(fitted).collect()
 }
 
 /// Whether the second piece begins within the first or where it ends.

@@ -23,8 +23,7 @@ pub struct LaneStream {
 impl LaneStream {
     /// `pages`: of one ring, by ascending sequence number (parts of one page that don't touch, by
     /// position), and what each comes to.
-    pub(super) fn new(lane: Lane, cpu: u16, pages: impl Iterator<Item = (Page, Summary)>) -> Self {
-        let (pages, summaries) = pages.unzip();
+    pub(super) fn new(lane: Lane, cpu: u16, pages: Vec<Page>, summaries: Vec<Summary>) -> Self {
         Self { lane, cpu, pages, summaries }
     }
 

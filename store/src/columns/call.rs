@@ -111,41 +111,47 @@ impl Calls {
     /// Codes a call that is not wholly as predicted.
     #[inline(never)]
     fn missed<S: Stream>(&mut self, s: &mut S, slot: usize, call: &mut Call, miss: u8) {
-        let next = &self.next.0[slot];
         let known = miss & CALL == 0;
-        let what = if known { next.what } else { self.what(s, call.what) };
+        let what = if known { self.next.0[slot].what } else { self.what(s, call.what) };
         let place = place(what);
-        let guide = if known { next } else { &self.same.0[place] };
+        let (next, same) = (&mut self.next.0[slot], &mut self.same.0[place]);
+        let guide = if known { *next } else { *same };
+        // What is known from now on is the guide, but for what differs. That is stored word by
+        // word behind the rest: a processor waits where it copies at once what it stored in
+        // smaller pieces.
+        let new = Call { what, ..guide };
+        (*next, *same) = (new, new);
         if S::WRITES {
             call.fine = guide.fine;
             if what.form() == form::ENTERED {
                 call.result = guide.result;
             }
         } else {
-            *call = Call { what, ..*guide };
+            *call = new;
         }
         let mut words = miss & (RESULT - 1);
         while words != 0 {
             let i = words.trailing_zeros() as usize;
             words &= words - 1;
-            let (word, expected) = (&mut call.words[i], guide.words[i]);
-            *word = expected.wrapping_add(
-                s.difference([Column::Source, Column::Value], word.wrapping_sub(expected)),
-            );
+            let expected = guide.words[i];
+            let columns = [Column::Source, Column::Value];
+            let word =
+                expected.wrapping_add(s.difference(columns, call.words[i].wrapping_sub(expected)));
+            (call.words[i], next.words[i], same.words[i]) = (word, word, word);
         }
         if miss & RESULT != 0 {
             let columns = [Column::ResultSource, Column::Result];
-            call.result = guide
+            let result = guide
                 .result
                 .wrapping_add(s.difference(columns, call.result.wrapping_sub(guide.result)));
+            (call.result, next.result, same.result) = (result, result, result);
         }
         // Whether the arguments are as long as they say, the head in the first of their words
         // tells.
         if miss & CALL != 0 || (call.words[0] ^ guide.words[0]) as u16 != 0 {
             call.tidy();
+            (*next, *same) = (*call, *call);
         }
-        self.next.0[slot] = *call;
-        self.same.0[place] = *call;
     }
 
     /// Codes which call it is.

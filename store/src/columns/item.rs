@@ -224,23 +224,28 @@ impl Item {
 
     /// Its records, but for a call's strings and for the rest of a page.
     #[inline]
-    pub(super) fn put(&self, lane: u8, out: &mut Out<'_>) {
+    pub(super) fn put<const TEXTS: bool>(&self, lane: u8, out: &mut Out<'_>) {
         self.lead.put(self.op, out);
         match self.op & CLASS {
-            EVENT if lane == Lane::Syscall as u8 => {
-                let (record, length) = self.call.put();
-                out.some(&record, length);
-            }
+            EVENT if lane == Lane::Syscall as u8 => out.some(|to| self.call.put(to)),
             EVENT => out.bytes(self.sched.put().as_flattened()),
             PLAIN => out.record(&self.plain),
-            TEXT => out.text(&self.text),
+            TEXT => self.put_string::<TEXTS>(out),
             _ => {}
         }
     }
 
-    /// The record of the string that was coded last.
-    pub(super) fn put_string(&self, out: &mut Out<'_>) {
-        out.text(&self.text);
+    /// The record of the string that was coded last; without `TEXTS`, its content stays as it is
+    /// in the page.
+    #[inline]
+    pub(super) fn put_string<const TEXTS: bool>(&self, out: &mut Out<'_>) {
+        let (head, content) = self.text.put();
+        out.bytes(&head);
+        if TEXTS {
+            out.bytes(content);
+        } else {
+            out.skip(content.len());
+        }
     }
 }
 

@@ -114,30 +114,82 @@ pub fn encode(pages: &[Page], out: &mut Vec<u8>) {
     Encoder::new().encode(pages, out);
 }
 
-/// The pages again: headers and what is in use as they were, zero behind.
+/// Which contents of strings are decoded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Texts {
+    /// All.
+    #[default]
+    All,
+    /// None: zeros stand in their place. All else is as it was, also what a page comes to.
+    None,
+}
+
+/// Decodes pages, with one set of tables.
+pub struct Decoder {
+    block: Block,
+}
+
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder").finish_non_exhaustive()
+    }
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// Takes no memory but for its tables.
+    pub fn new() -> Self {
+        Self { block: Block::new() }
+    }
+
+    /// The pages again, at most so many (of more, none is decoded), with what each comes to
+    /// ([`Page::summary`]): headers and what is in use as they were, zero behind. What was decoded
+    /// before has no influence.
+    pub fn decode(
+        &mut self,
+        bytes: &[u8],
+        most: u64,
+        texts: Texts,
+    ) -> Result<Vec<(Page, Summary)>, ColumnsError> {
+        match texts {
+            Texts::All => self.pages::<true>(bytes, most),
+            Texts::None => self.pages::<false>(bytes, most),
+        }
+    }
+
+    fn pages<const TEXTS: bool>(
+        &mut self,
+        bytes: &[u8],
+        most: u64,
+    ) -> Result<Vec<(Page, Summary)>, ColumnsError> {
+        let encoded = column::take(bytes)?;
+        if encoded.pages > most {
+            return Err(ColumnsError::Pages(encoded.pages));
+        }
+        self.block.clear();
+        let mut columns = Reading::<TEXTS>::new(&encoded);
+        let mut pages = Vec::with_capacity(encoded.pages as usize);
+        for _ in 0..encoded.pages {
+            pages.push(self.block.decode(&mut columns)?);
+        }
+        match columns.left() {
+            0 => Ok(pages),
+            left => Err(ColumnsError::Behind(left)),
+        }
+    }
+}
+
+/// The pages again, as [`Decoder::decode`] gives them.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Page>, ColumnsError> {
     Ok(decode_summed(bytes)?.into_iter().map(|(page, _)| page).collect())
 }
 
-/// As [`decode`], with what each page comes to ([`Page::summary`]).
+/// As [`decode`], with what each page comes to.
 pub fn decode_summed(bytes: &[u8]) -> Result<Vec<(Page, Summary)>, ColumnsError> {
-    decode_at_most(bytes, PAGES_MAX)
-}
-
-/// As [`decode_summed`], of at most so many pages: of more, none is decoded.
-pub fn decode_at_most(bytes: &[u8], most: u64) -> Result<Vec<(Page, Summary)>, ColumnsError> {
-    let encoded = column::take(bytes)?;
-    if encoded.pages > most {
-        return Err(ColumnsError::Pages(encoded.pages));
-    }
-    let mut columns = Reading::new(&encoded);
-    let mut pages = Vec::with_capacity(encoded.pages as usize);
-    let mut block = Block::new();
-    for _ in 0..encoded.pages {
-        pages.push(block.decode(&mut columns)?);
-    }
-    match columns.left() {
-        0 => Ok(pages),
-        left => Err(ColumnsError::Behind(left)),
-    }
+    Decoder::new().decode(bytes, PAGES_MAX, Texts::All)
 }

@@ -3,7 +3,6 @@
 use flightrec_format::abi::page::UNIT;
 
 use super::plain::LONGEST;
-use super::record::Text;
 
 /// A page that is put together.
 pub(super) struct Out<'a> {
@@ -14,25 +13,18 @@ pub(super) struct Out<'a> {
 }
 
 impl Out<'_> {
-    /// The first `length` of the bytes. Where there is room for all, all are stored: what follows
-    /// is written over them.
-    #[inline]
-    pub(super) fn some<const N: usize>(&mut self, bytes: &[u8; N], length: usize) {
-        match self.left.first_chunk_mut() {
-            Some(to) => {
-                *to = *bytes;
-                self.left = std::mem::take(&mut self.left).get_mut(length..).unwrap_or_default();
-            }
-            None => self.bytes(bytes.get(..length).unwrap_or(bytes)),
+    /// The first of the bytes that `put` puts, which returns how many. Where there is room for
+    /// all, all are stored: what follows is written over them.
+    #[inline(always)]
+    pub(super) fn some<const N: usize>(&mut self, put: impl Fn(&mut [u8; N]) -> usize) {
+        if let Some(to) = self.left.first_chunk_mut() {
+            let length = put(to);
+            self.left = std::mem::take(&mut self.left).get_mut(length..).unwrap_or_default();
+            return;
         }
-    }
-
-    /// A string's record.
-    #[inline]
-    pub(super) fn text(&mut self, text: &Text) {
-        let (head, content) = text.put();
-        self.bytes(&head);
-        self.bytes(content);
+        let mut bytes = [0; N];
+        let length = put(&mut bytes);
+        self.bytes(bytes.get(..length).unwrap_or(&bytes));
     }
 
     /// A record whose length is in its first word.
@@ -44,6 +36,15 @@ impl Out<'_> {
     /// A word.
     pub(super) fn word(&mut self, word: u64) {
         self.bytes(&word.to_le_bytes());
+    }
+
+    /// So many bytes stay as they are.
+    #[inline]
+    pub(super) fn skip(&mut self, count: usize) {
+        match std::mem::take(&mut self.left).get_mut(count..) {
+            Some(rest) => self.left = rest,
+            None => self.over = true,
+        }
     }
 
     /// Bytes as they are.

@@ -128,7 +128,10 @@ impl Block {
     }
 
     /// Reads a page.
-    pub(super) fn decode(&mut self, s: &mut Reading<'_>) -> Result<(Page, Summary), ColumnsError> {
+    pub(super) fn decode<const TEXTS: bool>(
+        &mut self,
+        s: &mut Reading<'_, TEXTS>,
+    ) -> Result<(Page, Summary), ColumnsError> {
         let (models, item) = (&mut self.models, &mut self.item);
         let mut head = Head::NONE;
         let ring = self.rings.code(s, &mut head);
@@ -155,13 +158,13 @@ impl Block {
             if item.is_tail() {
                 raw(s, std::mem::take(&mut out.left));
             } else {
-                item.put(at.lane, &mut out);
+                item.put::<TEXTS>(at.lane, &mut out);
             }
             counted.item(item.is_counted(at.lane, !counted.begun));
             for _ in 0..item.strings(at.lane) {
                 models.string(s, ring, item);
                 counted.string(item);
-                item.put_string(&mut out);
+                item.put_string::<TEXTS>(&mut out);
             }
             if s.failed() || out.over {
                 return Err(ColumnsError::Content);

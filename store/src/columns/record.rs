@@ -19,7 +19,7 @@ const BEHIND_SLOT: usize = HEAD + fold::SLOT;
 /// Where they begin in an EXIT.
 const BEHIND_WORD: usize = HEAD + 8;
 /// Bytes of the longest call.
-const LONGEST: usize = BEHIND_WORD + ARGUMENTS;
+pub(super) const LONGEST: usize = BEHIND_WORD + ARGUMENTS;
 
 /// By how many times 4 bytes a call's arguments take: all bits of the words that are theirs. What
 /// comes next can't be foretold, so no branch asks.
@@ -109,7 +109,10 @@ impl What {
 }
 
 /// ENTER or EXIT, in a cache line: what is known of one that was before is kept in the same form.
-#[repr(align(64))]
+///
+/// A processor waits where it reads at once, and wider, what it has just written: the order of the
+/// fields keeps `ticks` from being read together with what is behind it.
+#[repr(C, align(64))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) what: What,
@@ -119,11 +122,11 @@ pub(super) struct Call {
     pub(super) words: [u64; WORDS],
     /// Time field.
     pub(super) upper: u32,
-    /// Duration of a folded call, in units of 16 ns, below 0xffff.
-    pub(super) ticks: u16,
     /// Whether readers take it for a call: its table is one that there is, and its arguments are
     /// there.
     pub(super) fine: bool,
+    /// Duration of a folded call, in units of 16 ns, below 0xffff.
+    pub(super) ticks: u16,
 }
 
 const _: () = assert!(size_of::<Call>() == 64);
@@ -259,9 +262,10 @@ impl Call {
             | 1 << 15
     }
 
-    /// Its record, and the number of its bytes.
+    /// Puts its record, and zeros behind it; returns the number of its bytes. Straight to where it
+    /// stays: words that were just written one by one can't be read in wider pieces at once.
     #[inline]
-    pub(super) fn put(&self) -> ([u8; LONGEST], usize) {
+    pub(super) fn put(&self, out: &mut [u8; LONGEST]) -> usize {
         let form = self.what.form();
         let (result, ns) = (self.result as i64, u64::from(self.ticks) << 4);
         let second = match form {
@@ -270,19 +274,20 @@ impl Call {
             _ => self.result,
         };
         let head = self.what.0 & 0xffff_ffff | u64::from(self.upper) << 32;
-        let mut out = [0; LONGEST];
         let (words, _) = out.as_chunks_mut::<8>();
         for (to, word) in words.iter_mut().zip([head, second]) {
             *to = word.to_le_bytes();
         }
         let words = match behind(form == form::EXITED) {
-            BEHIND_SLOT => &mut out[BEHIND_SLOT..][..ARGUMENTS],
+            BEHIND_SLOT => &mut out[BEHIND_SLOT..],
             _ => &mut out[BEHIND_WORD..],
         };
+        let (words, behind) = words.split_at_mut(ARGUMENTS);
         for (to, word) in words.as_chunks_mut::<8>().0.iter_mut().zip(&self.words) {
             *to = word.to_le_bytes();
         }
-        (out, UNIT * usize::from(self.what.length()))
+        behind.fill(0);
+        UNIT * usize::from(self.what.length())
     }
 }
 

@@ -12,6 +12,9 @@ const STEPS: u8 = 240;
 pub(super) trait Stream {
     /// Whether values go into the columns.
     const WRITES: bool;
+    /// Whether the contents of strings are coded; where they are not, their columns are passed
+    /// over.
+    const TEXTS: bool;
 
     /// One byte of a column. Where the columns are at their end, 0, and [`Self::failed`] from then
     /// on.
@@ -26,6 +29,9 @@ pub(super) trait Stream {
 
     /// Bytes of a column.
     fn bytes(&mut self, column: Column, value: &mut [u8]);
+
+    /// So many bytes of a column are passed over.
+    fn skip(&mut self, column: Column, count: usize);
 
     /// What was read can't be.
     fn fail(&mut self);
@@ -208,6 +214,7 @@ fn append(column: &mut Vec<u8>, value: u64, count: usize) {
 
 impl Stream for Writing {
     const WRITES: bool = true;
+    const TEXTS: bool = true;
 
     #[inline]
     fn byte(&mut self, column: Column, value: u8) -> u8 {
@@ -237,6 +244,8 @@ impl Stream for Writing {
         self.columns[column as usize].extend_from_slice(value);
     }
 
+    fn skip(&mut self, _: Column, _: usize) {}
+
     fn fail(&mut self) {}
 
     fn failed(&self) -> bool {
@@ -249,8 +258,8 @@ impl Stream for Writing {
     }
 }
 
-/// Out of columns.
-pub(super) struct Reading<'a> {
+/// Out of columns, with the contents of strings or without.
+pub(super) struct Reading<'a, const TEXTS: bool> {
     columns: [&'a [u8]; COLUMNS],
     /// Bits of the first byte of [`Column::Bits`] that were read.
     read: u32,
@@ -258,7 +267,7 @@ pub(super) struct Reading<'a> {
     has_ticks: bool,
 }
 
-impl<'a> Reading<'a> {
+impl<'a, const TEXTS: bool> Reading<'a, TEXTS> {
     pub(super) fn new(encoded: &Encoded<'a>) -> Self {
         let has_ticks = encoded.version >= TICKS_SINCE;
         Self { columns: encoded.columns, read: 0, failed: false, has_ticks }
@@ -280,8 +289,9 @@ fn front(column: &[u8]) -> u64 {
     column.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-impl Stream for Reading<'_> {
+impl<const TEXTS: bool> Stream for Reading<'_, TEXTS> {
     const WRITES: bool = false;
+    const TEXTS: bool = TEXTS;
 
     #[inline]
     fn byte(&mut self, column: Column, _: u8) -> u8 {
@@ -328,6 +338,14 @@ impl Stream for Reading<'_> {
                 value.copy_from_slice(bytes);
                 *column = rest;
             }
+            None => self.failed = true,
+        }
+    }
+
+    fn skip(&mut self, column: Column, count: usize) {
+        let column = &mut self.columns[column as usize];
+        match column.get(count..) {
+            Some(rest) => *column = rest,
             None => self.failed = true,
         }
     }

@@ -1,5 +1,7 @@
 //! Strings: mostly ones that were there before, and in the same order.
 
+use std::ops::Range;
+
 use flightrec_format::abi::record::STRING_MAX;
 
 use super::column::Column;
@@ -16,9 +18,10 @@ const OLDER: u8 = 4;
 const NEW: u8 = 5;
 
 /// The strings of a block. They have numbers from 1 in the order in which they came; 0 is none.
+/// Where contents are passed over ([`Stream::TEXTS`]), of each its length alone is known.
 pub(super) struct Texts {
     bytes: Vec<u8>,
-    /// Where each ends in `bytes`, and the string that followed it last.
+    /// Where each ends in `bytes`, if these are kept, and the string that followed it last.
     known: Vec<(u32, u16)>,
     /// For the encoder: numbers by content.
     index: Box<[u16; SLOTS]>,
@@ -43,11 +46,15 @@ impl Texts {
         self.last = 0;
     }
 
-    fn content(&self, number: u16) -> &[u8] {
+    fn range(&self, number: u16) -> Range<usize> {
         let number = usize::from(number);
         let end = self.known.get(number).map_or(0, |(end, _)| *end as usize);
         let start = self.known.get(number.wrapping_sub(1)).map_or(0, |(end, _)| *end as usize);
-        self.bytes.get(start..end).unwrap_or_default()
+        start..end
+    }
+
+    fn content(&self, number: u16) -> &[u8] {
+        self.bytes.get(self.range(number)).unwrap_or_default()
     }
 
     /// The slot of a content.
@@ -120,7 +127,7 @@ impl Texts {
         let symbol = s.byte(Column::String, symbol);
         let number = if symbol == NEW {
             self.fresh(s, text);
-            self.learn(text, slot)
+            self.learn::<S>(text, slot)
         } else {
             let number = match candidates.get(usize::from(symbol)) {
                 Some(candidate) => *candidate,
@@ -147,8 +154,12 @@ impl Texts {
         if number == 0 || usize::from(number) >= self.known.len() {
             return s.fail();
         }
-        let content = self.content(number);
-        text.set(content, content.len());
+        if S::TEXTS {
+            let content = self.content(number);
+            text.set(content, content.len());
+        } else {
+            text.length = self.range(number).len();
+        }
     }
 
     /// Codes a content: how much of the string before it begins with, and the rest.
@@ -160,7 +171,14 @@ impl Texts {
         let shared = usize::from(s.byte(Column::StringShared, shared as u8));
         let rest = s.varint(Column::StringLength, rest as u64);
         let length = usize::try_from(rest).ok().and_then(|rest| rest.checked_add(shared));
-        let length = length.filter(|length| *length <= STRING_MAX && shared <= before.len());
+        let length = length.filter(|length| *length <= STRING_MAX);
+        if !S::TEXTS {
+            let Some(length) = length.filter(|_| shared <= self.range(self.last).len()) else {
+                return s.fail();
+            };
+            text.length = length;
+            return s.skip(Column::Text, length - shared);
+        }
         let (Some(length), Some(start)) = (length, before.get(..shared)) else { return s.fail() };
         if !S::WRITES {
             text.set(start, shared);
@@ -173,13 +191,16 @@ impl Texts {
     }
 
     /// Gives a new string its number; 0 where there are as many as may be.
-    fn learn(&mut self, text: &Text, slot: usize) -> u16 {
+    fn learn<S: Stream>(&mut self, text: &Text, slot: usize) -> u16 {
         if self.known.len() > KNOWN {
             return 0;
         }
         let number = self.known.len() as u16;
-        self.bytes.extend_from_slice(text.content());
-        self.known.push((self.bytes.len() as u32, 0));
+        if S::TEXTS {
+            self.bytes.extend_from_slice(text.content());
+        }
+        let begin = self.known.last().map_or(0, |(end, _)| *end);
+        self.known.push((begin + text.content().len() as u32, 0));
         self.index[slot] = number;
         number
     }

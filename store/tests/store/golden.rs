@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Act, Exec, Fork, StringStatus, TaskExit, WakeContext};
-use flightrec_format::decode::{Body, Call, Event, Page, Text};
+use flightrec_format::decode::{Body, Call, Event, Page, Summary, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::ring::Rings;
 use flightrec_store::block::BlockRef;
-use flightrec_store::columns::{decode, decode_summed, encode};
+use flightrec_store::columns::{Decoder, PAGES_MAX, Texts, decode, decode_summed, encode};
 use flightrec_store::header::COLUMNS;
 use flightrec_store::{Checkpoint, Content, FileHeader, FileReader, Kind, RingMark, verify};
 
@@ -450,6 +450,7 @@ fn columns_of_version_3_are_read_and_written_anew() {
 #[test]
 fn damaged_columns_do_no_harm() {
     let files = ["v3-closed.flight", "v3-mix.flight", "v4-closed.flight", "v4-mix.flight"];
+    let mut decoder = Decoder::new();
     for bytes in files.into_iter().flat_map(columns) {
         assert!(matches!(bytes[0], 3 | 4));
         let step = 1 + bytes.len() / 700;
@@ -458,8 +459,18 @@ fn damaged_columns_do_no_harm() {
             for value in [0, 0x1f, 0x80, 0xff, bytes[at] ^ 1] {
                 let mut damaged = bytes.clone();
                 damaged[at] = value;
-                if let Ok(pages) = decode_summed(&damaged) {
-                    assert!(pages.iter().all(|(page, summary)| page.summary() == *summary));
+                let pages = decode_summed(&damaged);
+                let without = decoder.decode(&damaged, PAGES_MAX, Texts::None);
+                match (&pages, &without) {
+                    (Ok(pages), Ok(without)) => {
+                        let all = pages.iter().chain(without);
+                        all.for_each(|(page, summary)| assert_eq!(page.summary(), *summary));
+                        let of = |pages: &[(_, Summary)]| -> Vec<Summary> {
+                            pages.iter().map(|(_, summary)| *summary).collect()
+                        };
+                        assert_eq!(of(pages), of(without));
+                    }
+                    _ => assert_eq!(pages.err(), without.err()),
                 }
             }
         }

@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use anyhow::Result;
-use flightrec_format::abi::page::Lane;
 use jiff::tz::TimeZone;
 
 use super::plan::EventsPlan;
@@ -418,7 +417,7 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
     }
 
     fn needs(&self) -> Needs {
-        self.narrowing.needs(&Lane::RINGS)
+        self.narrowing.needs(Needs::All)
     }
 
     fn take(&mut self, chapter: Chapter) -> Result<Go> {

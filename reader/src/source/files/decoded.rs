@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flightrec_format::decode::{Page, Summary};
-use flightrec_store::Damage;
+use flightrec_store::columns::Texts;
+use flightrec_store::{Damage, PagesReader};
 use rustc_hash::FxHashMap;
 
 use super::load::Job;
@@ -31,13 +32,17 @@ impl Decoded {
     ///
     /// # Errors
     /// The block is damaged.
-    pub(super) fn look(&self, job: &Job<'_>) -> Result<Arc<Pages>, Damage> {
+    pub(super) fn look(
+        &self,
+        job: &Job<'_>,
+        reader: &mut PagesReader,
+    ) -> Result<Arc<Pages>, Damage> {
         let (path, offset) = (job.reader.path(), job.block.offset);
         let known = |held: &Held| held.blocks.get(path)?.get(&offset).cloned();
         if let Some(pages) = self.with(|held| known(held)) {
             return Ok(pages);
         }
-        let pages = Arc::new(job.reader.pages(job.block)?);
+        let pages = Arc::new(reader.read(job.reader, job.block, Texts::All)?);
         self.with(|held| {
             let sum = held.pages.saturating_add(pages.len());
             if sum <= most() && known(held).is_none() {

@@ -5,8 +5,10 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
+use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Page, Summary};
-use flightrec_store::{BlockRef, Damage, FileReader};
+use flightrec_store::columns::Texts;
+use flightrec_store::{BlockRef, Damage, FileReader, PagesReader};
 
 use super::decoded::Decoded;
 use crate::observe;
@@ -59,10 +61,11 @@ pub(super) fn each<T: Send>(
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Option<T>)>> = Mutex::new(Vec::with_capacity(jobs.len()));
     let work = || {
+        let mut pages_of = PagesReader::default();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(at) else { break };
-            let seen = decoded.look(job).ok().map(|pages| look(at, &pages));
+            let seen = decoded.look(job, &mut pages_of).ok().map(|pages| look(at, &pages));
             progress.add(u64::from(job.block.header.data_len));
             done.lock().unwrap_or_else(PoisonError::into_inner).push((at, seen));
         }
@@ -105,12 +108,13 @@ pub(super) fn are_sound(jobs: &[Job<'_>]) -> bool {
 type Done = (usize, Result<Vec<(Page, Summary)>, Damage>);
 
 /// Reads blocks of pages, and hands each one's pages over in the order of `jobs`; what is damaged
-/// comes back. Those that `decoded` holds are taken from there. `None`: there are more pages than
-/// `most`, whatever the blocks' headers say.
+/// comes back. Those that `decoded` holds are taken from there. Of system calls, `texts` says which
+/// contents of strings are decoded. `None`: there are more pages than `most`, whatever the blocks'
+/// headers say.
 pub(super) fn pages<'a>(
     jobs: &[Job<'a>],
     most: usize,
-    decoded: Option<&Decoded>,
+    (decoded, texts): (Option<&Decoded>, Texts),
     mut take: impl FnMut(Vec<(Page, Summary)>),
 ) -> Option<Vec<(&'a FileReader, Damage)>> {
     // No block gives more than its header says.
@@ -127,11 +131,16 @@ pub(super) fn pages<'a>(
     let count = AtomicUsize::new(0);
     let done: Mutex<Vec<Done>> = Mutex::new(Vec::with_capacity(jobs.len()));
     let work = || {
+        let mut pages_of = PagesReader::default();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(job @ Job { reader, block, .. }) = jobs.get(at) else { break };
             let known = decoded.and_then(|decoded| decoded.take(job));
-            let content = known.map_or_else(|| reader.pages(block), Ok);
+            let texts = match block.header.lane {
+                Some(Lane::Syscall) => texts,
+                _ => Texts::All,
+            };
+            let content = known.map_or_else(|| pages_of.read(reader, block, texts), Ok);
             let pages = content.as_ref().map_or(0, Vec::len);
             if count.fetch_add(pages, Ordering::Relaxed).saturating_add(pages) > most {
                 break;

@@ -6,6 +6,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::{LaneStream, Rings};
+use flightrec_store::columns::Texts;
 use flightrec_store::{BlockRef, Damage, FileReader};
 
 use super::names::Superseded;
@@ -50,12 +51,14 @@ pub(super) fn read_pages<'a>(
         into.extend(pages);
         lost
     } else {
-        load::pages(&early, most(into.len()), None, |pages| into.extend(pages))
+        load::pages(&early, most(into.len()), (None, Texts::All), |pages| into.extend(pages))
             .ok_or_else(too_much)?
     };
     lost.extend(
-        load::pages(&within, most(into.len()), pick.decoded(), |pages| into.extend(pages))
-            .ok_or_else(too_much)?,
+        load::pages(&within, most(into.len()), (pick.decoded(), pick.texts()), |pages| {
+            into.extend(pages);
+        })
+        .ok_or_else(too_much)?,
     );
     Ok(lost)
 }

@@ -17,6 +17,7 @@ use flightrec_format::meta::Meta;
 use flightrec_format::part;
 use flightrec_format::ring::LaneStream;
 use flightrec_format::totals::Totals;
+use flightrec_store::columns::Texts;
 use flightrec_store::{Content, FileReader, Kind, RingMark};
 
 use super::load::{self, Job};
@@ -69,7 +70,9 @@ impl Proof<'_> {
         // Some of them are held twice.
         let most = most_pages() / 2;
         let mut pages = Vec::new();
-        if !load::pages(&ends, most, None, |of_block| pages.extend(of_block))?.is_empty() {
+        if !load::pages(&ends, most, (None, Texts::All), |of_block| pages.extend(of_block))?
+            .is_empty()
+        {
             return None;
         }
         let streams = streams(self.meta, self.telling(&pages));

@@ -11,6 +11,7 @@ use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::meta::{Meta, WALL_STEP_NS};
 use flightrec_format::totals::Totals;
+use flightrec_store::columns::Texts;
 use flightrec_store::{Clocks, Content, Damage, FileReader, Kind, What};
 
 use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
@@ -77,6 +78,8 @@ struct End {
 pub enum Pick<'a> {
     /// All of these lanes.
     Lanes(&'a [Lane]),
+    /// Those of system calls, without the contents of their strings, and of the task lane.
+    CallEnds,
     /// Those that were chosen. Nothing is missing.
     Chosen(&'a Chosen),
 }
@@ -85,13 +88,14 @@ impl<'a> Pick<'a> {
     pub(super) fn lanes(self) -> &'a [Lane] {
         match self {
             Self::Lanes(lanes) => lanes,
+            Self::CallEnds => &[Lane::Syscall, Lane::Task],
             Self::Chosen(_) => &Lane::RINGS,
         }
     }
 
     pub(super) fn has(self, job: &load::Job<'_>) -> bool {
         match self {
-            Self::Lanes(_) => true,
+            Self::Lanes(_) | Self::CallEnds => true,
             Self::Chosen(chosen) => chosen.has(job),
         }
     }
@@ -99,14 +103,22 @@ impl<'a> Pick<'a> {
     /// Those of them that are decoded already.
     pub(super) fn decoded(self) -> Option<&'a Decoded> {
         match self {
-            Self::Lanes(_) => None,
+            Self::Lanes(_) | Self::CallEnds => None,
             Self::Chosen(chosen) => Some(chosen.decoded()),
+        }
+    }
+
+    /// Which contents of system calls' strings are decoded.
+    pub(super) fn texts(self) -> Texts {
+        match self {
+            Self::CallEnds => Texts::None,
+            Self::Lanes(_) | Self::Chosen(_) => Texts::All,
         }
     }
 
     /// Whether what a lane lacks was not recorded.
     fn is_whole(self) -> bool {
-        matches!(self, Self::Lanes(_))
+        !matches!(self, Self::Chosen(_))
     }
 }
 

@@ -147,13 +147,19 @@ impl FilesPart {
         let pick = match needs {
             Needs::All => Pick::Lanes(&Lane::RINGS),
             Needs::Lanes(lanes) => Pick::Lanes(lanes),
+            Needs::CallEnds => Pick::CallEnds,
             Needs::Chosen(chosen) => {
                 threads.clone_from(&chosen.threads);
                 Pick::Chosen(chosen)
             }
         };
-        let mut recording = self.source.read_some(self.window, pick)?;
-        recording.sure = is_sure.then_some(Sure { read_from: self.window.from, threads });
+        let mut window = self.window;
+        if let (Needs::CallEnds, Some(Joins { before: true, from, .. })) = (needs, self.joins) {
+            // Of the calls that begin before, the stretch before tells.
+            window.from = from;
+        }
+        let mut recording = self.source.read_some(window, pick)?;
+        recording.sure = is_sure.then_some(Sure { read_from: window.from, threads });
         if let Needs::Chosen(chosen) = needs {
             recording.skips = chosen.skips.clone();
         }

@@ -177,6 +177,9 @@ pub enum Needs {
     /// The recording then lacks the pages of the other lanes, of which is known that none is
     /// missing in the files.
     Lanes(&'static [Lane]),
+    /// As [`Self::Lanes`], what [`Ends`](crate::pipeline::ends::Ends) takes: system calls without
+    /// what their strings hold, and the task lane.
+    CallEnds,
     /// Those of some blocks, and of the task lane. It is known that nothing is missing.
     Chosen(Arc<Chosen>),
 }
