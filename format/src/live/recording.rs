@@ -13,7 +13,7 @@ use super::tables;
 use crate::abi::page::{Lane, PAGE_SIZE, RING_LANES};
 use crate::abi::state::CpuState;
 use crate::control::{Budget, CpuTotals, Position, Totals};
-use crate::meta::{HALF_PAGES, Meta};
+use crate::meta::{Meta, PAGES_LEAST};
 
 /// The maps of a generation.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Maps {
                 });
             }
         }
-        if self.meta.entries() < 2 * HALF_PAGES {
+        if self.meta.entries() < PAGES_LEAST {
             return Err(LiveError::Layout {
                 map: "meta",
                 what: format!("{} pages", self.meta.entries()),
