@@ -208,7 +208,7 @@ impl Recording {
         let live = live::Recording::open(dir, true)?;
         let document = live.meta()?;
         let notes = Notes::open(dir, document.cpus.clone()).map_err(io("the note program"))?;
-        let room = AtomicUsize::new(room(&document));
+        let room = AtomicUsize::new(room(&document, live.meta_half()));
         Ok(Self {
             dir: dir.into(),
             meta: Mutex::new(Arc::new(document)),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use flightrec_format::meta::{self, CHUNK_BYTES, HALF_PAGES, Meta};
+use flightrec_format::meta::{self, CHUNK_BYTES, Meta};
 use tracing::warn;
 
 use super::{Recording, RecordingError};
@@ -28,7 +28,7 @@ impl Recording {
             return Ok(());
         }
         self.live.publish_meta(&document)?;
-        self.room.store(room(&document), Ordering::Relaxed);
+        self.room.store(room(&document, self.live.meta_half()), Ordering::Relaxed);
         *guard = Arc::new(document);
         self.changes.fetch_add(1, Ordering::Release);
         Ok(())
@@ -140,20 +140,21 @@ impl Recording {
 
 /// Bytes of a half of the metadata that are left for names of functions and binaries: control
 /// groups and containers have their share whether they take it or not, since they come and go, and
-/// so have functions that somebody may probe.
-pub(super) fn room(document: &Meta) -> usize {
+/// so have functions that somebody may probe. `half`: pages that it has, of a recording that an
+/// earlier build began maybe fewer.
+pub(super) fn room(document: &Meta, half: usize) -> usize {
     let taken = meta::to_json(document).map_or(usize::MAX, |text| text.len());
     let groups = cgroups::BYTES_MAX.saturating_sub(cgroups::bytes(document));
     let containers = containers::BYTES_MAX.saturating_sub(containers::bytes(document));
     let functions = function_names::BYTES_MAX.saturating_sub(function_names::bytes(document));
     let kept = groups + containers + functions + OTHERS;
-    (HALF_PAGES * CHUNK_BYTES).saturating_sub(taken).saturating_sub(kept)
+    (half * CHUNK_BYTES).saturating_sub(taken).saturating_sub(kept)
 }
 
 #[cfg(test)]
 mod tests {
     use flightrec_format::control::NewProbe;
-    use flightrec_format::meta::{ContainerNames, Symbol, pack};
+    use flightrec_format::meta::{ContainerNames, HALF_PAGES, Symbol, pack};
 
     use super::*;
 
@@ -162,7 +163,7 @@ mod tests {
         // As long as the tables of system calls and the configuration are, and longer.
         for others in [10_000, 80_000, 130_000] {
             let mut meta = Meta { config: "x".repeat(others), ..Meta::default() };
-            let mut left = room(&meta);
+            let mut left = room(&meta, HALF_PAGES);
             let symbol = Symbol { at: u32::MAX, size: 99_999, name: "x".repeat(60) };
             while let Some(less) = left.checked_sub(symbols::bytes(&symbol)) {
                 left = less;

@@ -251,6 +251,11 @@ impl Recording {
         map.is_some_and(|map| tables::publish_descriptors(map, generation, pages, self.ids.secret))
     }
 
+    /// Pages that one generation of the metadata may take.
+    pub fn meta_half(&self) -> usize {
+        self.maps.meta.entries() / 2
+    }
+
     /// Pages that the quiet ring has room for; 0: there is none.
     pub fn quiet_pages(&self) -> usize {
         self.maps.quiet.as_ref().map_or(0, ArrayMap::entries)

@@ -10,6 +10,8 @@ use super::spec::{From, Spec};
 use crate::image;
 
 const NAME: &str = "flightd";
+/// The node's name.
+pub(super) const NODE: &str = "node-1";
 /// How long it may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// How long it may take to end.
@@ -31,6 +33,9 @@ impl<'a> Pod<'a> {
         command.args(["--security-opt=no-new-privileges", "--cgroupns=private"]);
         command.arg(format!("--security-opt=seccomp={}", node.profile().display()));
         command.arg(format!("--user={0}:{0}", spec.user));
+        for variable in &spec.names_node {
+            command.arg(format!("--env={variable}={NODE}"));
+        }
         if spec.host_pid {
             command.arg("--pid=host");
         }
@@ -42,7 +47,7 @@ impl<'a> Pod<'a> {
                 From::Config => node.config(),
                 From::Host(path) => node.host(path),
                 From::Empty => {
-                    command.arg(format!("--tmpfs={}:mode=0755", volume.path));
+                    command.arg(format!("--tmpfs={}:mode=0777", volume.path));
                     continue;
                 }
             };

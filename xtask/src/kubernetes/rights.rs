@@ -27,6 +27,9 @@ pub(super) fn of(spec: &Spec) -> Vec<Right> {
     for capability in &spec.capabilities {
         without(format!("`{capability}`"), &|spec| spec.capabilities.retain(|of| of != capability));
     }
+    for variable in &spec.names_node {
+        without(format!("variable `{variable}`"), &|spec| spec.names_node.clear());
+    }
     for (at, volume) in spec.volumes.iter().enumerate() {
         let (name, path) = (&volume.name, &volume.path);
         without(format!("volume `{name}` (`{path}`)"), &|spec| {
@@ -34,7 +37,7 @@ pub(super) fn of(spec: &Spec) -> Vec<Right> {
         });
         if !volume.read_only && volume.from != From::Empty {
             without(format!("volume `{name}`, writable"), &|spec| {
-                spec.volumes[at].read_only = true
+                spec.volumes[at].read_only = true;
             });
         }
     }

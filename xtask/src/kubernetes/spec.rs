@@ -15,6 +15,8 @@ pub(super) struct Spec {
     pub(super) user: u64,
     pub(super) capabilities: Vec<String>,
     pub(super) args: Vec<String>,
+    /// Variables that have the node's name.
+    pub(super) names_node: Vec<String>,
     pub(super) volumes: Vec<Volume>,
 }
 
@@ -67,6 +69,13 @@ impl Spec {
             let list = list.as_array().into_iter().flatten();
             list.filter_map(Value::as_str).map(str::to_owned).collect()
         };
+        let variables = container["env"].as_array().into_iter().flatten();
+        let names_node = variables.map(|variable| {
+            let from = &variable["valueFrom"]["fieldRef"]["fieldPath"];
+            ensure!(*from == "spec.nodeName", "the trial does not know the variable {variable}");
+            Ok(variable["name"].as_str().unwrap_or_default().to_owned())
+        });
+        let names_node = names_node.collect::<Result<Vec<_>>>()?;
         let mounts = container["volumeMounts"].as_array().context("volumeMounts")?;
         let all = pod["volumes"].as_array().context("volumes")?;
         ensure!(mounts.len() == all.len(), "not each volume is mounted once");
@@ -91,6 +100,7 @@ impl Spec {
             user: context["runAsUser"].as_u64().context("runAsUser")?,
             capabilities: words(&context["capabilities"]["add"]),
             args: words(&container["args"]),
+            names_node,
             volumes: volumes.collect::<Result<_>>()?,
         })
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::node::{ID, NAMES, Node};
-use super::pod::Pod;
+use super::pod::{NODE, Pod};
 use super::spec::Spec;
 
 /// What came of a trial, in the order in which it matters.
@@ -27,6 +27,8 @@ pub(super) struct Outcome {
     /// has, so many.
     threads: (u64, u64),
     files: (u64, u64),
+    /// The host that it says it is of.
+    host: String,
     /// Whether paths and names of arguments are shown.
     has_arguments: bool,
     /// Its own system calls, which it should leave out.
@@ -62,6 +64,9 @@ impl Outcome {
                 "what was there before is not known: {threads} of {all} threads by their names, \
                  {files} of {processes} processes by their open files"
             ));
+        }
+        if self.host != NODE {
+            return Some(format!("the recording is of {}, not of the node", self.host));
         }
         if !has_arguments {
             return Some(format!("calls have no names of arguments{said}"));
@@ -114,12 +119,16 @@ pub(super) fn run(node: &Node, spec: &Spec) -> Result<Outcome> {
         is("namespace", namespace),
         is("image", image),
     ];
+    let covered = pod.flightctl(&["dump", "--format=jsonl", "--last=1ms"])?.stdout;
+    let covered = String::from_utf8_lossy(&covered).lines().next().map(serde_json::from_str);
+    let covered: Value = covered.context("flightctl dump printed nothing")??;
+    covered["recording"]["host"].as_str().unwrap_or_default().clone_into(&mut outcome.host);
     let status = pod.flightctl(&["status", "--json"])?.stdout;
     let status: Value = serde_json::from_slice(&status).context("flightctl status")?;
     let (threads, processes) = present();
     outcome.threads = (status["threads"].as_u64().unwrap_or_default(), threads);
     outcome.files = (status["descriptors"]["processes"].as_u64().unwrap_or_default(), processes);
-    let mut arguments = lines.iter().flat_map(|line| line["args"].as_array()).flatten();
+    let mut arguments = lines.iter().filter_map(|line| line["args"].as_array()).flatten();
     outcome.has_arguments = arguments.any(|argument| argument["name"] == "fd");
     outcome.samples = dump(&pod, &["--all", "--event", "sample"])?.len();
     // At its very beginning it is not known yet.
