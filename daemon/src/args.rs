@@ -28,6 +28,8 @@ Signals:
         the kernel keeps recording, and the next flightd takes over the recording
 
 Environment:
+  FLIGHTD_HOST
+        name of the machine in recordings, where the host name is not its own: in a container
   FLIGHTD_LOG
         log levels: error, warn, info, debug or trace, or module=level, separated by commas
 

@@ -133,8 +133,8 @@ impl Backend for Server {
     }
 
     fn meta(&self) -> String {
-        // A unit that has just started is asked for by its name.
-        self.recording.follow();
+        // A unit or a container that has just started is asked for by its name.
+        self.recording.follow_for_reader();
         meta::to_json(&self.recording.meta()).unwrap_or_default()
     }
 

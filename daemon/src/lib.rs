@@ -14,6 +14,7 @@ pub mod cgroups;
 pub mod clock;
 pub mod clocks;
 pub mod config;
+pub mod containers;
 pub mod control;
 pub mod cpus;
 pub mod descriptors;

@@ -83,7 +83,7 @@ pub enum LoadError {
     #[error("loading the probes failed")]
     Object(#[source] Box<aya::EbpfError>),
     /// A program was refused; with the verifier's words.
-    #[error("program {name} was refused: {source}")]
+    #[error("program {name} was refused: {}", refusal(source))]
     Program {
         /// Which.
         name: &'static str,
@@ -154,6 +154,20 @@ fn paranoid_hint(level: Option<i32>) -> String {
     level.map_or_else(String::new, |level| {
         format!("; kernel.perf_event_paranoid is {level}: 2 or less lets flightd open them")
     })
+}
+
+/// Why the kernel does not take a program. It refuses one that reads its memory before it looks at
+/// it (`bpf_prog_load`, kernel/bpf/syscall.c, Linux 6.1): then there is no log.
+fn refusal(error: &ProgramError) -> String {
+    match error {
+        ProgramError::LoadError { io_error, verifier_log }
+            if io_error.raw_os_error() == Some(libc::EPERM)
+                && verifier_log.to_string().trim().is_empty() =>
+        {
+            "flightd needs root, or CAP_PERFMON beside CAP_BPF".to_owned()
+        }
+        _ => error.to_string(),
+    }
 }
 
 impl LoadError {

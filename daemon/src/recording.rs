@@ -42,6 +42,7 @@ use crate::calibrate::Costs;
 use crate::cgroups::Groups;
 use crate::clocks::Clocks;
 use crate::config::{Config, Record, SizingError};
+use crate::containers::Containers;
 use crate::load::{self, Frozen, LoadError};
 use crate::note::Notes;
 use crate::symbols::Symbols;
@@ -116,6 +117,7 @@ pub struct Recording {
     live: Arc<live::Recording>,
     notes: Notes,
     groups: Groups,
+    containers: Containers,
     symbols: Symbols,
     binaries: Binaries,
     /// Samples a second that are wanted.
@@ -206,13 +208,14 @@ impl Recording {
         let live = live::Recording::open(dir, true)?;
         let document = live.meta()?;
         let notes = Notes::open(dir, document.cpus.clone()).map_err(io("the note program"))?;
-        let room = AtomicUsize::new(room(&document));
+        let room = AtomicUsize::new(room(&document, live.meta_half()));
         Ok(Self {
             dir: dir.into(),
             meta: Mutex::new(Arc::new(document)),
             live: Arc::new(live),
             notes,
             groups: Groups::default(),
+            containers: Containers::default(),
             symbols: Symbols::open(dir),
             binaries: Binaries::open(dir),
             hz: AtomicU32::new(0),

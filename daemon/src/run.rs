@@ -238,6 +238,9 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     info!("ready, at {}", path.display());
     supervisor.ready();
     recording.name_binaries();
+    if config.containers.names {
+        recording.name_containers(&config.containers.root);
+    }
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
@@ -280,7 +283,10 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
                 let ended = ended.context("the control socket's task died")?;
                 return ended.context("the control socket failed");
             }
-            _ = naming.tick() => recording.ask_binaries(),
+            _ = naming.tick() => {
+                recording.ask_binaries();
+                recording.enter_containers();
+            }
             _ = housekeeping.tick() => {
                 keep_house(&recording, &mut named);
                 supervisor.alive(drain.monitor().silent());

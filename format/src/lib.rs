@@ -12,6 +12,8 @@ pub mod abi;
 
 #[cfg(feature = "std")]
 pub mod chunks;
+#[cfg(feature = "std")]
+pub mod containers;
 #[cfg(feature = "control")]
 pub mod control;
 #[cfg(feature = "std")]

@@ -24,7 +24,9 @@ pub use lanes::{KindMeta, LaneMeta, Lanes};
 pub use tracepoint::{Field, Mask, Place, Tracepoint, ValueForm, ValueNames};
 
 /// Pages of the metadata map.
-pub const PAGES: usize = 192;
+pub const PAGES: usize = 256;
+/// Fewest pages of the map of a recording that a build before this began.
+pub const PAGES_LEAST: usize = 192;
 /// Pages that one generation of the document may take.
 pub const HALF_PAGES: usize = PAGES / 2;
 
@@ -107,6 +109,10 @@ pub struct Meta {
     /// Paths of the v2 control groups in their hierarchy, by id; those that are gone stay while
     /// there is room.
     pub cgroups: BTreeMap<u64, String>,
+    /// What containers and their pods are called, by control group ([`crate::containers`]); of
+    /// those that are gone as long as their groups stay.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub containers: BTreeMap<u64, ContainerNames>,
     /// Names of block devices, by their number (`dev_t` inside the kernel, as
     /// [`crate::abi::kinds::Unit::Device`]); those that are gone stay while there is room.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -131,6 +137,33 @@ pub struct Meta {
     pub native: Vec<Syscall>,
     /// System calls of the 32-bit table.
     pub compat: Vec<Syscall>,
+}
+
+/// What a container is called, by its runtime or by the node's kubelet; empty: not known. In the
+/// document: `["name", "pod", "namespace", "image"]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(String, String, String, String)", into = "(String, String, String, String)")]
+pub struct ContainerNames {
+    /// Its name: in a pod, that of the container in it.
+    pub name: String,
+    /// Name of its pod.
+    pub pod: String,
+    /// Namespace of its pod.
+    pub namespace: String,
+    /// Its image.
+    pub image: String,
+}
+
+impl From<(String, String, String, String)> for ContainerNames {
+    fn from((name, pod, namespace, image): (String, String, String, String)) -> Self {
+        Self { name, pod, namespace, image }
+    }
+}
+
+impl From<ContainerNames> for (String, String, String, String) {
+    fn from(ContainerNames { name, pod, namespace, image }: ContainerNames) -> Self {
+        (name, pod, namespace, image)
+    }
 }
 
 /// Kinds of event that the configuration leaves out.

@@ -1,5 +1,7 @@
 //! Inputs that are whole: what the recorder itself writes.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::{Abi, StringStatus, WakeContext};
@@ -9,7 +11,7 @@ use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::descriptors::{Descriptor, HALF_PAGES, Object, Snapshot, Table};
 use flightrec_format::encode::{PageWriter, in_kernel};
 use flightrec_format::identity::public_id;
-use flightrec_format::meta::{self, Argument, Lanes, Meta, Syscall};
+use flightrec_format::meta::{self, Argument, ContainerNames, Lanes, Meta, Syscall};
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 use flightrec_sums::model::{self, Group, Period};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
@@ -77,7 +79,16 @@ fn metadata() -> Meta {
     let native = vec![Syscall { nr: 257, name: "openat".into(), args: Some(args) }];
     let boot_id = "01234567-89ab-cdef-0123-456789abcdef".to_owned();
     let config = "x".repeat(5000);
+    let (id, uid) = ("0123456789abcdef".repeat(4), "1a2b3c4d_1111_2222_3333_0123456789ab");
+    let cgroups = BTreeMap::from([
+        (7, format!("/kubepods.slice/kubepods-pod{uid}.slice/cri-containerd-{id}.scope")),
+        (8, "/machine.slice/machine-a\\x2db.scope".to_owned()),
+    ]);
+    let [name, pod, namespace, image] = ["app", "shop-0", "prod", "shop:7"].map(str::to_owned);
+    let containers = BTreeMap::from([(7, ContainerNames { name, pod, namespace, image })]);
     Meta {
+        cgroups,
+        containers,
         session: public_id(SECRET),
         boot_id,
         started: 5,

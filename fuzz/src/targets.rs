@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::containers::Containers;
 use flightrec_format::control::{self, Request, Response};
 use flightrec_format::decode::Page;
 use flightrec_format::descriptors::Snapshot;
@@ -64,7 +65,8 @@ fn page(bytes: &[u8]) -> Result<()> {
 }
 
 fn metadata(bytes: &[u8]) -> Result<()> {
-    meta::unpack(bytes.chunks(PAGE_SIZE)).map(drop)?;
+    let meta = meta::unpack(bytes.chunks(PAGE_SIZE))?;
+    Containers::new(&meta).iter().for_each(|(_, of)| drop(of.label()));
     Ok(())
 }
 

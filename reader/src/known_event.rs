@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use flightrec_format::containers::Container;
 use flightrec_format::decode::{Body, Call, Event};
 
 use crate::pipeline::{EventContext, Shown, Wake};
@@ -112,6 +113,12 @@ impl KnownEvent {
     /// kind, as `nginx.service` has. `None` as for [`Self::cgroup`], and where it is in no unit.
     pub fn unit(&self) -> Option<&str> {
         crate::session::unit(self.cgroup()?)
+    }
+
+    /// The container of the thread, or the pod: its id, and what it is called as far as the node's
+    /// runtime wrote that down. `None` as for [`Self::cgroup`], and where it is in neither.
+    pub fn container(&self) -> Option<&Container> {
+        self.session.container(self.shown.known.cgroup)
     }
 
     /// The system call that begins or ends.

@@ -70,6 +70,7 @@ pub mod wall;
 pub mod window;
 pub mod windows;
 
+pub use flightrec_format::containers::Container;
 pub use flightrec_format::decode::{Body, Call, Event, Text};
 pub use flightrec_format::ring::{Coverage, Gap};
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use flightrec_format::abi::record::Abi;
+use flightrec_format::containers::{Container, Containers};
 use flightrec_format::failure::Failures;
 use flightrec_format::meta::Meta;
 use flightrec_format::symbols::Symbols;
@@ -22,6 +23,7 @@ pub struct Session {
     compat: Vec<Option<Box<str>>>,
     failures: Failures,
     symbols: Symbols,
+    containers: Containers,
 }
 
 impl fmt::Debug for Session {
@@ -44,8 +46,8 @@ impl Session {
         };
         let (native, compat) = (names(Abi::Native), names(Abi::Compat));
         let (boot, failures) = (boots::of_meta(meta), Failures::new(meta));
-        let symbols = Symbols::new(meta);
-        Self { meta: meta.clone(), boot, native, compat, failures, symbols }
+        let (symbols, containers) = (Symbols::new(meta), Containers::new(meta));
+        Self { meta: meta.clone(), boot, native, compat, failures, symbols, containers }
     }
 
     /// The recording's description of itself: host, kernel, CPUs, configuration, tables.
@@ -82,6 +84,12 @@ impl Session {
     pub fn cgroup(&self, id: u64) -> Option<&str> {
         let groups: &BTreeMap<u64, String> = &self.meta.cgroups;
         groups.get(&id).map(String::as_str)
+    }
+
+    /// The container, or the pod, that a control group is in; `None`: it is in neither, or the
+    /// recording has no name of the group.
+    pub fn container(&self, cgroup: u64) -> Option<&Container> {
+        self.containers.get(cgroup)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod budget;
+mod containers;
 mod copies;
 mod corners;
 mod counts;

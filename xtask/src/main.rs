@@ -10,7 +10,9 @@ mod deb;
 mod demo;
 mod deny;
 mod fuzz;
+mod image;
 mod interrupt;
+mod kubernetes;
 mod man;
 mod rpm;
 mod service;
@@ -79,6 +81,20 @@ enum Task {
     },
     /// Build the RPM: target/rpm/RPMS/x86_64/flightrec-….rpm.
     Rpm,
+    /// Make an image for containers: target/image/flightrec.tar, for `podman load`, `docker load`,
+    /// `ctr image import` and `skopeo copy`.
+    Image {
+        /// Take what is in target/release, as it is.
+        #[arg(long)]
+        as_built: bool,
+    },
+    /// Run the pod of packaging/kubernetes on this machine, with all of its rights and without each
+    /// (as root).
+    Kubernetes {
+        /// Take what is in target/release, as it is.
+        #[arg(long)]
+        as_built: bool,
+    },
     /// Test the package in a container with systemd: installation, restarts, upgrade, purge (as
     /// root).
     Service {
@@ -144,6 +160,10 @@ fn run(task: Task) -> Result<()> {
             deb::run(version.as_deref()).map(|package| println!("made: {}", package.display()))
         }
         Task::Rpm => rpm::run().map(|package| println!("made: {}", package.display())),
+        Task::Image { as_built } => {
+            image::run(as_built).map(|image| println!("made: {}", image.display()))
+        }
+        Task::Kubernetes { as_built } => kubernetes::run(as_built),
         Task::Service { soak, keep } => service::run(minutes(soak), keep),
         Task::ServiceTrial { soak } => service::trial(minutes(soak)),
         Task::VmForge { bpffs } => vm::forge(&bpffs),

@@ -17,6 +17,8 @@ pub(crate) enum Scope {
     Test,
     /// All that, and trying the package in a container.
     Service,
+    /// All that testing needs, and running the pod of the DaemonSet.
+    Kubernetes,
     /// What testing needs, and panicking kernels in a virtual machine.
     Vm,
 }
@@ -157,6 +159,18 @@ const NEEDS: &[Need] = &[
         },
         packages: &["systemd-container", "debootstrap"],
         otherwise: "install systemd-container and debootstrap",
+    },
+    Need {
+        what: "podman, runc, and PyYAML for python3",
+        why: "run the DaemonSet's pod as its specification says",
+        scope: Scope::Kubernetes,
+        is_there: || {
+            let yaml = probe(Command::new("python3").args(["-c", "import yaml"]));
+            ["podman", "runc"].iter().all(|p| probe(Command::new(p).arg("--version")).is_some())
+                && yaml.is_some()
+        },
+        packages: &["podman", "runc", "conmon", "python3-yaml"],
+        otherwise: "install podman, runc and python3-yaml",
     },
     Need {
         what: "QEMU, makedumpfile, a static busybox, and tools for images and modules",

@@ -23,6 +23,14 @@ pub trait Names {
     fn signal(&self, number: u32) -> String;
     /// Path of a control group; `None`: the recording has no name of it.
     fn group(&self, cgroup: u64) -> Option<String>;
+    /// Whether a control group is in a container, by its name or id.
+    fn is_in_container(&self, _cgroup: u64, _wanted: &str) -> bool {
+        false
+    }
+    /// Whether a control group is in a pod, by its name or uid.
+    fn is_in_pod(&self, _cgroup: u64, _wanted: &str) -> bool {
+        false
+    }
     /// What an operation of io_uring does.
     fn operation(&self, op: u32) -> String;
 }

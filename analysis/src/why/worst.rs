@@ -34,6 +34,10 @@ pub struct Subject {
     pub comms: Vec<String>,
     /// Names of systemd units, as in `nginx.service`; none: any.
     pub units: Vec<String>,
+    /// Containers, by name or id; none: any.
+    pub containers: Vec<String>,
+    /// Pods, by name or uid; none: any.
+    pub pods: Vec<String>,
 }
 
 /// A call that was asked for.
@@ -71,6 +75,10 @@ impl Subject {
             && is_in(&self.pids, track.pid)
             && (self.comms.is_empty() || self.comms.contains(&comm()))
             && (self.units.is_empty() || unit(names.group(track.cgroup)))
+            && (self.containers.is_empty()
+                || self.containers.iter().any(|of| names.is_in_container(track.cgroup, of)))
+            && (self.pods.is_empty()
+                || self.pods.iter().any(|of| names.is_in_pod(track.cgroup, of)))
     }
 }
 

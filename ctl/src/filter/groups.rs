@@ -1,19 +1,29 @@
-//! Control groups by id, by path and by the name of a systemd unit.
+//! Control groups by id, by path, by the name of a systemd unit, and by what runs in them: a
+//! container, a pod.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
+use flightrec_format::containers::{Container, Containers, PREFIX_LEAST};
 use flightrec_format::meta::Meta;
 
-use super::FilterError;
+use super::{FilterError, FilterPlan};
 use crate::suggest::{hint, nearest};
 
+/// The ids of the groups that each kind of filter lets through; none where nothing is asked for.
+pub(super) fn sets(plan: &FilterPlan, meta: &Meta) -> Result<Vec<FxHashSet<u64>>, FilterError> {
+    let sets = [
+        groups(&plan.cgroups, meta)?,
+        units(&plan.units, meta)?,
+        containers(&plan.containers, meta)?,
+        pods(&plan.pods, meta)?,
+    ];
+    Ok(sets.into_iter().flatten().collect())
+}
+
 /// The ids of the groups with these ids or paths, and of all below those paths.
-pub(super) fn groups(
-    wanted: &[String],
-    meta: &Meta,
-) -> Result<Option<FxHashSet<u64>>, FilterError> {
+fn groups(wanted: &[String], meta: &Meta) -> Result<Option<FxHashSet<u64>>, FilterError> {
     resolve(wanted, |name| {
         if let Ok(id) = name.parse::<u64>() {
             return Ok(vec![id]);
@@ -31,7 +41,7 @@ pub(super) fn groups(
 }
 
 /// The ids of the groups of these units, and of all below them.
-pub(super) fn units(wanted: &[String], meta: &Meta) -> Result<Option<FxHashSet<u64>>, FilterError> {
+fn units(wanted: &[String], meta: &Meta) -> Result<Option<FxHashSet<u64>>, FilterError> {
     resolve(wanted, |name| {
         // As systemctl: a name without a kind is a service's.
         let full = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
@@ -42,6 +52,56 @@ pub(super) fn units(wanted: &[String], meta: &Meta) -> Result<Option<FxHashSet<u
             FilterError::Unit { name: full.clone(), hint }
         })
     })
+}
+
+/// The ids of the groups of these containers, and of what is in them.
+fn containers(wanted: &[String], meta: &Meta) -> Result<Option<FxHashSet<u64>>, FilterError> {
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let all = Containers::new(meta);
+    resolve(wanted, |name| {
+        let ids = meta.cgroups.keys().copied().filter(|group| all.is_in(*group, name));
+        some(ids.collect()).ok_or_else(|| {
+            let is_short = name.len() < PREFIX_LEAST && name.bytes().all(|b| b.is_ascii_hexdigit());
+            let hint = if is_short {
+                format!("; of an id, give at least {PREFIX_LEAST} digits")
+            } else {
+                contained(name, meta, &all, |of| vec![of.name.as_str(), of.short()])
+            };
+            FilterError::Container { name: name.to_owned(), hint }
+        })
+    })
+}
+
+/// The ids of the groups of these pods.
+fn pods(wanted: &[String], meta: &Meta) -> Result<Option<FxHashSet<u64>>, FilterError> {
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let all = Containers::new(meta);
+    resolve(wanted, |name| {
+        let ids = meta.cgroups.keys().copied().filter(|group| all.is_in_pod(*group, name));
+        some(ids.collect()).ok_or_else(|| {
+            let hint = contained(name, meta, &all, |of| vec![of.pod.as_str(), of.pod_uid.as_str()]);
+            FilterError::Pod { name: name.to_owned(), hint }
+        })
+    })
+}
+
+/// What to do about a name of a container or a pod that is not there.
+fn contained<'a>(
+    wrong: &str,
+    meta: &Meta,
+    all: &'a Containers,
+    names: impl Fn(&'a Container) -> Vec<&'a str>,
+) -> String {
+    let names = all.iter().flat_map(|(_, of)| names(of)).filter(|name| !name.is_empty());
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() && !meta.cgroups.is_empty() {
+        return "; no control group in it is a container's or a pod's by its path".into();
+    }
+    advice(wrong, meta, names.into_iter())
 }
 
 fn resolve(
@@ -58,6 +118,10 @@ fn resolve(
 fn found(meta: &Meta, wanted: impl Fn(&str) -> bool) -> Option<Vec<u64>> {
     let groups: &BTreeMap<u64, String> = &meta.cgroups;
     let ids: Vec<u64> = groups.iter().filter(|(_, path)| wanted(path)).map(|(id, _)| *id).collect();
+    some(ids)
+}
+
+fn some(ids: Vec<u64>) -> Option<Vec<u64>> {
     (!ids.is_empty()).then_some(ids)
 }
 

@@ -58,8 +58,9 @@ pub struct Filter {
     trees: FxHashSet<u32>,
     comms: Names,
     cpus: FxHashSet<u16>,
-    cgroups: Option<FxHashSet<u64>>,
-    units: Option<FxHashSet<u64>>,
+    /// Control groups: what each of `--cgroup`, `--unit`, `--container` and `--pod` that is given
+    /// lets through.
+    groups: Vec<FxHashSet<u64>>,
     calls: Option<CallSet>,
     paths: Option<Paths>,
     undecided: Arc<AtomicU64>,
@@ -89,8 +90,7 @@ impl Filter {
             trees,
             comms,
             cpus,
-            cgroups,
-            units,
+            groups,
             calls,
             paths,
             errors,
@@ -100,8 +100,7 @@ impl Filter {
         } = self;
         [pids, tids, trees, devices].iter().all(|set| set.is_empty())
             && (comms.is_empty(), cpus.is_empty(), errnos.is_empty()) == (true, true, true)
-            && (cgroups.is_none(), units.is_none(), calls.is_none(), paths.is_none())
-                == (true, true, true, true)
+            && (groups.is_empty(), calls.is_none(), paths.is_none()) == (true, true, true)
             && !errors
             && (self.slower_than, self.faster_than) == (None, None)
             && self.kinds == Kinds::ALL
@@ -160,9 +159,9 @@ impl Filter {
 
     /// Whether the ends of calls alone tell which of them are wanted.
     pub fn is_of_ends(&self) -> bool {
-        let Self { pids, trees, comms, cgroups, units, paths, .. } = self;
+        let Self { pids, trees, comms, groups, paths, .. } = self;
         (pids.is_empty(), trees.is_empty(), comms.is_empty()) == (true, true, true)
-            && (cgroups.is_none(), units.is_none(), paths.is_none()) == (true, true, true)
+            && (groups.is_empty(), paths.is_none()) == (true, true)
             && (self.slower_than, self.faster_than) == (None, None)
     }
 
@@ -254,8 +253,7 @@ impl Filter {
                 || self.named_comm(event)
                 || any(&|tid| self.comms.has(threads.comm(tid, event.cpu, time))))
             && (self.trees.is_empty() || any(&|tid| threads.descends(tid, time, &self.trees)))
-            && self.cgroups.as_ref().is_none_or(in_group)
-            && self.units.as_ref().is_none_or(in_group)
+            && self.groups.iter().all(in_group)
     }
 
     /// Events of a task's life name its process themselves.

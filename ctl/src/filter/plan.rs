@@ -10,11 +10,10 @@ use flightrec_format::meta::Meta;
 
 use super::calls::CallNames;
 use super::class::Class;
-use super::devices;
-use super::groups::{groups, units};
 use super::paths::{self, Paths};
 use super::spec::FilterSpec;
 use super::{Filter, Limits, Names, errors, tracepoints};
+use super::{devices, groups};
 use crate::kind::{Kind, Kinds};
 use crate::suggest::{hint, nearest};
 use crate::window::nanos;
@@ -29,6 +28,8 @@ pub struct FilterPlan {
     pub(super) cpus: Vec<u16>,
     pub(super) cgroups: Vec<String>,
     pub(super) units: Vec<String>,
+    pub(super) containers: Vec<String>,
+    pub(super) pods: Vec<String>,
     pub(super) calls: CallNames,
     pub(super) paths: Vec<String>,
     pub(super) errors: bool,
@@ -116,6 +117,22 @@ pub enum FilterError {
         /// The nearest names, and what else may help.
         hint: String,
     },
+    /// No such container.
+    #[error("--container: the recording knows no container `{name}`{hint}")]
+    Container {
+        /// What was typed.
+        name: String,
+        /// The nearest names, and what else may help.
+        hint: String,
+    },
+    /// No such pod.
+    #[error("--pod: the recording knows no pod `{name}`{hint}")]
+    Pod {
+        /// What was typed.
+        name: String,
+        /// The nearest names, and what else may help.
+        hint: String,
+    },
     /// No such unit.
     #[error("--unit: the recording knows no unit `{name}`{hint}")]
     Unit {
@@ -135,8 +152,9 @@ impl FilterPlan {
 
     /// Takes the filters as typed.
     pub fn new(spec: FilterSpec) -> Result<Self, FilterError> {
-        let FilterSpec { pid, tid, tree, comm, cgroup, unit, cpu, syscall, path, .. } = spec;
-        let FilterSpec { errors, errno, slower_than, faster_than, device, event, .. } = spec;
+        let FilterSpec { pid, tid, tree, comm, cgroup, unit, container, pod, cpu, .. } = spec;
+        let FilterSpec { syscall, path, errors, errno, slower_than, faster_than, .. } = spec;
+        let FilterSpec { device, event, .. } = spec;
         Names::new(&comm)?;
         if slower_than.zip(faster_than).is_some_and(|(least, limit)| least >= limit) {
             return Err(FilterError::Durations);
@@ -188,6 +206,8 @@ impl FilterPlan {
             cpus: cpu,
             cgroups: cgroup,
             units: unit,
+            containers: container,
+            pods: pod,
             calls,
             paths: path,
             errors,
@@ -252,8 +272,7 @@ impl FilterPlan {
             trees: self.trees.iter().copied().collect(),
             comms: Names::new(&self.comms)?,
             cpus: self.cpus.iter().copied().collect(),
-            cgroups: groups(&self.cgroups, meta)?,
-            units: units(&self.units, meta)?,
+            groups: groups::sets(self, meta)?,
             calls: self.calls.resolve(meta)?,
             paths: Paths::new(&self.paths, meta)?,
             undecided: Arc::default(),

@@ -28,8 +28,8 @@ impl Filter {
     /// The processes of a recording that it may mean.
     pub fn meant(&self, recording: &Recording) -> Meant {
         let mut meant = Meant::default();
-        if (self.comms.is_empty(), self.trees.is_empty()) == (true, true)
-            && (self.cgroups.is_none(), self.units.is_none()) == (true, true)
+        if (self.comms.is_empty(), self.trees.is_empty(), self.groups.is_empty())
+            == (true, true, true)
         {
             return meant;
         }
@@ -60,8 +60,7 @@ impl Filter {
             meant.trees.insert(process);
         }
         let group = threads.cgroup(tid, time);
-        let mut groups = self.cgroups.iter().chain(&self.units);
-        if group == 0 || groups.any(|groups| groups.contains(&group)) {
+        if group == 0 || self.groups.iter().any(|groups| groups.contains(&group)) {
             meant.groups.insert(process);
         }
     }
@@ -105,7 +104,7 @@ impl Filter {
             && (self.tids.is_empty() || self.tids.iter().any(by_tid))
             && (self.comms.is_empty() || is_meant(&meant.comms))
             && (self.trees.is_empty() || is_meant(&meant.trees))
-            && (self.cgroups.is_none() && self.units.is_none() || is_meant(&meant.groups))
+            && (self.groups.is_empty() || is_meant(&meant.groups))
     }
 }
 

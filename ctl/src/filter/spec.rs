@@ -33,6 +33,12 @@ pub struct FilterSpec {
     /// Events of these systemd units: nginx.service, or short nginx.
     #[arg(long, value_name = "UNIT", value_delimiter = ',')]
     pub unit: Vec<String>,
+    /// Events of these containers and of what is inside them: by id, from 4 digits on, or by name.
+    #[arg(long, value_name = "ID|NAME", value_delimiter = ',')]
+    pub container: Vec<String>,
+    /// Events of these pods of Kubernetes: by name, NAMESPACE/NAME, or uid.
+    #[arg(long, value_name = "NAME|UID", value_delimiter = ',')]
+    pub pod: Vec<String>,
     /// Events on these CPUs.
     #[arg(long, value_name = "CPU", value_delimiter = ',')]
     pub cpu: Vec<u16>,

@@ -7,7 +7,7 @@ use crate::pipeline::testing::{call, comm, enter, event, exit, fork, switch, tex
 use flightrec_format::abi::kinds::{Kind, Throttle};
 use flightrec_format::abi::record::{Abi, Exec, Rename, StringStatus};
 use flightrec_format::decode::Plain;
-use flightrec_format::meta::{Argument, Meta, Syscall};
+use flightrec_format::meta::{Argument, ContainerNames, Meta, Syscall};
 
 fn strings(names: &[&str]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
@@ -41,9 +41,26 @@ fn meta() -> Meta {
             (7, "/system.slice/web.service".into()),
             (8, "/system.slice/web.service/worker".into()),
             (9, "/system.slice2".into()),
+            (70, format!("/docker/{WEB}")),
+            (71, format!("/docker/{WEB}/init")),
+            (72, format!("/kubepods/pod{POD}")),
+            (73, format!("/kubepods/pod{POD}/{SHOP}")),
+        ]),
+        containers: BTreeMap::from([
+            (70, names("web-1", "", "", "nginx")),
+            (73, names("app", "shop-0", "prod", "shop:7")),
         ]),
         ..Meta::default()
     }
+}
+
+const WEB: &str = "3f2a9c1b04de5566778899aabbccddeeff00112233445566778899aabbccddee";
+const SHOP: &str = "9d41770a04de5566778899aabbccddeeff00112233445566778899aabbccddee";
+const POD: &str = "1a2b3c4d-1111-2222-3333-0123456789ab";
+
+fn names(name: &str, pod: &str, namespace: &str, image: &str) -> ContainerNames {
+    let [name, pod, namespace, image] = [name, pod, namespace, image].map(str::to_owned);
+    ContainerNames { name, pod, namespace, image }
 }
 
 fn filter(args: FilterSpec) -> Filter {
@@ -361,6 +378,42 @@ fn groups_and_units() {
         wanted(FilterSpec { unit: strings(&["web.service"]), cgroup: strings(&["8"]), ..args() }),
         [8]
     );
+}
+
+#[test]
+fn containers_and_pods() {
+    let mut threads = Threads::default();
+    for tid in [7, 70, 71, 72, 73] {
+        let cgroup = u64::from(tid);
+        let exec = Exec { tid, old_tid: tid, tgid: tid, args_len: 0, cgroup, comm: comm("x") };
+        threads.apply(&event(0, 0, tid, Body::Exec { exec, file: None, args: None }));
+    }
+    let wanted = |container: &[&str], pod: &[&str]| {
+        let (container, pod) = (strings(container), strings(pod));
+        let filter = filter(FilterSpec { container, pod, ..FilterSpec::default() });
+        assert!(!filter.wants_all() && !filter.is_of_ends());
+        let wants = |tid: &u32| filter.wants(&enter(1, 0, *tid, 0), CallFacts::default(), &threads);
+        [7, 70, 71, 72, 73].into_iter().filter(wants).collect::<Vec<_>>()
+    };
+    assert_eq!(wanted(&["web-1"], &[]), [70, 71]);
+    assert_eq!((wanted(&["3f2a"], &[]), wanted(&[WEB], &[])), (vec![70, 71], vec![70, 71]));
+    assert_eq!(wanted(&["app", "web-1"], &[]), [70, 71, 73]);
+    assert_eq!((wanted(&[], &["shop-0"]), wanted(&[], &[POD])), (vec![72, 73], vec![72, 73]));
+    assert_eq!(
+        (wanted(&["app"], &["prod/shop-0"]), wanted(&["web-1"], &[POD])),
+        (vec![73], vec![])
+    );
+    let error = |container: &[&str], pod: &[&str]| {
+        let (container, pod) = (strings(container), strings(pod));
+        error(FilterSpec { container, pod, ..FilterSpec::default() })
+    };
+    assert!(error(&["web-2"], &[]).ends_with("no container `web-2`; did you mean web-1?"));
+    assert!(error(&["3f2"], &[]).ends_with("`3f2`; of an id, give at least 4 digits"));
+    assert!(error(&[], &["shop-1"]).ends_with("no pod `shop-1`; did you mean shop-0?"));
+    let none = FilterPlan::new(FilterSpec { pod: strings(&["x"]), ..FilterSpec::default() });
+    let bare = Meta { cgroups: BTreeMap::from([(1, "/".into())]), ..Meta::default() };
+    let error = none.unwrap().resolve(&bare).unwrap_err().to_string();
+    assert!(error.ends_with("is a container's or a pod's by its path"), "{error}");
 }
 
 #[test]

@@ -148,6 +148,12 @@ mod tests {
                 ("tid", "id"),
                 ("pid", "id"),
                 ("comm", "comm"),
+                ("container", "container"),
+                ("container_name", "container_name"),
+                ("pod", "pod"),
+                ("pod_uid", "pod_uid"),
+                ("namespace", "namespace"),
+                ("image", "image"),
             ] {
                 expected.insert(field.to_owned(), json!({"$ref": format!("#/$defs/{of}")}));
             }

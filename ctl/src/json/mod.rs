@@ -8,6 +8,7 @@
 
 mod call;
 pub(crate) mod clock;
+mod contained;
 pub mod coverage;
 mod disk;
 pub(crate) mod escape;
@@ -34,6 +35,7 @@ use flightrec_format::symbols::Symbols;
 
 use self::call::Calls;
 use self::clock::Stamps;
+use self::contained::Contained;
 pub use self::format::Format;
 use self::sched::Thread;
 use crate::binaries::{Binaries, ProbedFunctions};
@@ -59,6 +61,8 @@ pub struct Renderer {
     stamps: Stamps,
     /// What tells the thread.
     recent: Recent,
+    /// What tells the container.
+    contained: Arc<Contained>,
     merge: bool,
     naming: Naming,
     symbols: Arc<Symbols>,
@@ -80,6 +84,7 @@ impl Renderer {
             calls,
             stamps: Stamps::new(),
             recent: Recent::new(),
+            contained: Arc::new(Contained::new(meta)),
             merge,
             naming,
             symbols: Arc::new(Symbols::new(meta)),
@@ -115,6 +120,7 @@ impl Renderer {
         }
         self.common(event, cx, out);
         self.particular(event, cx, out);
+        self.contained.write(cx.cgroup, out);
         out.extend_from_slice(b"}\n");
     }
 
@@ -123,9 +129,10 @@ impl Renderer {
     pub(crate) fn fields(&mut self, event: &Event, cx: &EventContext<'_>, out: &mut Vec<u8>) {
         if matches!(event.body, Body::Enter(_) | Body::Exit { .. }) {
             // Their beginnings are kept with the rest.
-            return self.object(event, cx, out);
+            self.common(event, cx, out);
+        } else {
+            out.extend_from_slice(b"{\"event\":\"");
         }
-        out.extend_from_slice(b"{\"event\":\"");
         self.particular(event, cx, out);
         out.extend_from_slice(b"}\n");
     }

@@ -10,7 +10,19 @@ use crate::threads::trim;
 /// The table of interrupts.
 pub(super) static SHAPE: Shape = Shape {
     name: "irq",
-    keys: &[Key::Interrupt, Key::Cpu, Key::Comm, Key::Pid, Key::Tid, Key::Unit, Key::Container],
+    keys: &[
+        Key::Interrupt,
+        Key::Cpu,
+        Key::Comm,
+        Key::Pid,
+        Key::Tid,
+        Key::Unit,
+        Key::Container,
+        Key::ContainerName,
+        Key::Pod,
+        Key::Namespace,
+        Key::Image,
+    ],
     default: &[Key::Interrupt],
     unit: Unit::Ns,
     value: "duration",

@@ -44,6 +44,14 @@ keys! {
     Unit = "unit" word,
     /// Container, by the first digits of its id.
     Container = "container" word,
+    /// What a container is called.
+    ContainerName = "container_name" word,
+    /// Pod, by its name, or else by its uid.
+    Pod = "pod" word,
+    /// Namespace of a pod.
+    Namespace = "namespace" word,
+    /// Image of a container.
+    Image = "image" word,
     /// System call.
     Syscall = "syscall" word,
     /// File, socket or pipe.

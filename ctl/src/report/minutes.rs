@@ -52,6 +52,8 @@ impl Wanted {
             ("--tree", !spec.tree.is_empty()),
             ("--comm", !spec.comm.is_empty()),
             ("--cgroup", !spec.cgroup.is_empty()),
+            ("--container", !spec.container.is_empty()),
+            ("--pod", !spec.pod.is_empty()),
             ("--cpu", !spec.cpu.is_empty()),
             ("--syscall with more than names", !spec.syscall.iter().all(is_name)),
             ("--path", !spec.path.is_empty()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flightrec_analysis::groups::{Groups, KEYS, Keys, Ranked, Sum, UNKNOWN, Words};
-use flightrec_reader::{Session, unit};
+use flightrec_reader::{Container, Session, unit};
 
 use super::table::TableWords;
 use super::{Facts, Key, Shape};
@@ -99,9 +99,9 @@ impl Sums {
                 let path = session.and_then(|session| session.cgroup(facts.cgroup));
                 word(words, path.and_then(unit).unwrap_or_default().as_bytes())
             }
-            Key::Container => {
-                let path = session.and_then(|session| session.cgroup(facts.cgroup));
-                word(words, path.and_then(container).unwrap_or_default().as_bytes())
+            Key::Container | Key::ContainerName | Key::Pod | Key::Namespace | Key::Image => {
+                let of = session.and_then(|session| session.container(facts.cgroup));
+                word(words, of.map_or("", |of| contained(key, of)).as_bytes())
             }
             Key::Syscall => {
                 let Some(call) = facts.call else { return UNKNOWN };
@@ -141,38 +141,15 @@ fn word(words: &mut Words, text: &[u8]) -> u64 {
     if text.is_empty() { UNKNOWN } else { words.id(text) }
 }
 
-/// The container of a control group's path: the first 12 digits of its id, as engines show it; or
-/// the name of one of LXC or systemd-nspawn.
-fn container(path: &str) -> Option<&str> {
-    path.rsplit('/').find_map(|part| {
-        let part = part.strip_suffix(".scope").unwrap_or(part);
-        let engines = ["docker-", "cri-containerd-", "crio-", "libpod-", "containerd-"];
-        let id = engines.iter().find_map(|engine| part.strip_prefix(engine)).unwrap_or(part);
-        if id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return id.get(..12);
-        }
-        part.strip_prefix("lxc.payload.").or_else(|| {
-            part.strip_prefix("systemd-nspawn@").and_then(|name| name.strip_suffix(".service"))
-        })
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::container;
-
-    #[test]
-    fn containers_by_their_control_groups() {
-        let id = "0123456789abcdef".repeat(4);
-        for path in [
-            format!("/system.slice/docker-{id}.scope"),
-            format!("/docker/{id}"),
-            format!("/kubepods.slice/kubepods-pod1.slice/cri-containerd-{id}.scope/init"),
-        ] {
-            assert_eq!(container(&path), Some("0123456789ab"), "{path}");
-        }
-        assert_eq!(container("/lxc.payload.web/system.slice"), Some("web"));
-        assert_eq!(container("/machine.slice/systemd-nspawn@db.service"), Some("db"));
-        assert_eq!(container("/system.slice/nginx.service"), None);
+/// What a key says of a container; empty: it is not known.
+fn contained(key: Key, of: &Container) -> &str {
+    match key {
+        Key::Container => of.short(),
+        Key::ContainerName => &of.name,
+        Key::Pod if of.pod.is_empty() => &of.pod_uid,
+        Key::Pod => &of.pod,
+        Key::Namespace => &of.namespace,
+        Key::Image => &of.image,
+        _ => "",
     }
 }

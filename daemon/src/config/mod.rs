@@ -4,6 +4,7 @@
 //! configuration comes to on a machine (pages a ring) is [`Sizing`].
 
 mod budget;
+mod containers;
 mod history;
 mod long;
 mod sampling;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::traces::Trace;
 
 pub use budget::{Budget, Detach, Step};
+pub use containers::ContainersConfig;
 pub use flightrec_settings::{ConfigError, Size, Span};
 pub use history::History;
 pub use long::Long;
@@ -73,6 +75,8 @@ pub struct Config {
     pub snapshots: Snapshots,
     /// What makes one be kept.
     pub triggers: Triggers,
+    /// What containers and pods are called.
+    pub containers: ContainersConfig,
     /// Where the kernel's own description is, and how the probes are loaded.
     pub kernel: Kernel,
     /// Who may read the recording.
@@ -377,6 +381,7 @@ impl Config {
             ("kernel.btf", &self.kernel.btf),
             ("kernel.tracefs", &self.kernel.tracefs),
             ("kernel.cgroup2", &self.kernel.cgroup2),
+            ("containers.root", &self.containers.root),
         ];
         for (key, path) in paths {
             if !path.is_absolute() {

@@ -13,8 +13,8 @@ use thiserror::Error;
 
 use super::{Config, Size};
 
-/// Pages of the metadata map: two halves of 64, written in turn.
-pub const META_PAGES: u32 = 192;
+/// Pages of the metadata map: two halves of 128, written in turn.
+pub const META_PAGES: u32 = 256;
 /// Pages of the descriptor snapshot: two halves of 64, written in turn.
 const DESCRIPTOR_PAGES: u32 = 128;
 /// A CPU's stacks of a sample, before they are recorded (`Scratch`, probes-ebpf/src/samples.rs),

@@ -64,9 +64,9 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
         ),
         (
             "[zzzzzzzzz]\n",
-            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, history, \
-             interrupts, kernel, locks, record, rings, sampling, snapshots, stacks, store, threads, \
-             trace, triggers",
+            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, containers, \
+             history, interrupts, kernel, locks, record, rings, sampling, snapshots, stacks, store, \
+             threads, trace, triggers",
         ),
         (
             "[[trace]]\nevent = \"a:b\"\n[[trace]]\nwhen = \"x == 1\"\nstak = true\n",
@@ -345,7 +345,7 @@ fn the_defaults_on_2_64_and_256_cpus_as_documented() {
         assert!(shipped.contains(&line), "config/flightd.toml should say:\n{line}");
         assert!(s.total <= 512 << 20);
         assert_eq!(s.shrunk, cpus > 2);
-        assert_eq!((s.slot_pages, s.meta_pages), (2115, 192));
+        assert_eq!((s.slot_pages, s.meta_pages), (2115, 256));
     }
 }
 

@@ -1,15 +1,19 @@
 //! What a recording says of itself in its metadata, kept up to date while it runs.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
-use flightrec_format::meta::{self, CHUNK_BYTES, HALF_PAGES, Meta};
+use flightrec_format::meta::{self, CHUNK_BYTES, Meta};
 use tracing::warn;
 
 use super::{Recording, RecordingError};
 use crate::function_names::{self, Names};
-use crate::{cgroups, clock, devices, symbols};
+use crate::{cgroups, clock, containers, devices, symbols};
 
+/// How long who asks for the metadata waits for names of containers.
+const NAMES_WITHIN: Duration = Duration::from_millis(100);
 /// What the metadata may come to take besides names of functions and binaries, bytes: entries of
 /// disks that are added, of steps of the clock, and of what is lacking.
 const OTHERS: usize = 8 << 10;
@@ -24,7 +28,7 @@ impl Recording {
             return Ok(());
         }
         self.live.publish_meta(&document)?;
-        self.room.store(room(&document), Ordering::Relaxed);
+        self.room.store(room(&document, self.live.meta_half()), Ordering::Relaxed);
         *guard = Arc::new(document);
         self.changes.fetch_add(1, Ordering::Release);
         Ok(())
@@ -56,10 +60,41 @@ impl Recording {
         self.binaries.ask();
     }
 
+    /// Has names of containers looked for from now on, in files below `root`.
+    pub fn name_containers(&self, root: &Path) {
+        if let Err(e) = self.containers.start(root) {
+            warn!("containers get no names: a thread could not be started: {e}");
+        }
+    }
+
+    /// Enters the names of containers that have been found. It waits for none.
+    pub fn enter_containers(&self) {
+        let found = self.containers.found();
+        if found.is_empty() {
+            return;
+        }
+        if let Err(e) = self.update_meta(|meta| containers::enter(meta, found)) {
+            warn!("names of containers could not be entered: {e}");
+        }
+    }
+
+    /// As [`Self::follow`], for who asks by the names of containers: it waits a moment for those.
+    pub fn follow_for_reader(&self) {
+        self.follow();
+        self.containers.wait(NAMES_WITHIN);
+        self.enter_containers();
+    }
+
     /// Brings the offsets of the wall clock and its scale, the names of control groups, of block
     /// devices, of functions in stacks and of binaries up to date, and the CPUs' clocks. That it
     /// could not is no reason to stop. It waits for no process.
     pub fn follow(&self) {
+        self.enter_containers();
+        self.follow_others();
+        self.containers.ask(&self.meta());
+    }
+
+    fn follow_others(&self) {
         let mut told = self.following.lock().unwrap_or_else(PoisonError::into_inner);
         self.set_clocks();
         let (now, offset, wall) = (clock::mono(), clock::tai_offset(), clock::wall_offset());
@@ -80,6 +115,7 @@ impl Recording {
             meta.set_wall_offset(wall);
             if let Some(groups) = groups {
                 groups(meta);
+                containers::enter(meta, Vec::new());
             }
             if let Some(devices) = devices {
                 devices(meta);
@@ -103,20 +139,22 @@ impl Recording {
 }
 
 /// Bytes of a half of the metadata that are left for names of functions and binaries: control
-/// groups have their share whether they take it or not, since they come and go, and so have
-/// functions that somebody may probe.
-pub(super) fn room(document: &Meta) -> usize {
+/// groups and containers have their share whether they take it or not, since they come and go, and
+/// so have functions that somebody may probe. `half`: pages that it has, of a recording that an
+/// earlier build began maybe fewer.
+pub(super) fn room(document: &Meta, half: usize) -> usize {
     let taken = meta::to_json(document).map_or(usize::MAX, |text| text.len());
     let groups = cgroups::BYTES_MAX.saturating_sub(cgroups::bytes(document));
+    let containers = containers::BYTES_MAX.saturating_sub(containers::bytes(document));
     let functions = function_names::BYTES_MAX.saturating_sub(function_names::bytes(document));
-    let kept = groups + functions + OTHERS;
-    (HALF_PAGES * CHUNK_BYTES).saturating_sub(taken).saturating_sub(kept)
+    let kept = groups + containers + functions + OTHERS;
+    (half * CHUNK_BYTES).saturating_sub(taken).saturating_sub(kept)
 }
 
 #[cfg(test)]
 mod tests {
     use flightrec_format::control::NewProbe;
-    use flightrec_format::meta::{Symbol, pack};
+    use flightrec_format::meta::{ContainerNames, HALF_PAGES, Symbol, pack};
 
     use super::*;
 
@@ -125,7 +163,7 @@ mod tests {
         // As long as the tables of system calls and the configuration are, and longer.
         for others in [10_000, 80_000, 130_000] {
             let mut meta = Meta { config: "x".repeat(others), ..Meta::default() };
-            let mut left = room(&meta);
+            let mut left = room(&meta, HALF_PAGES);
             let symbol = Symbol { at: u32::MAX, size: 99_999, name: "x".repeat(60) };
             while let Some(less) = left.checked_sub(symbols::bytes(&symbol)) {
                 left = less;
@@ -139,6 +177,10 @@ mod tests {
                     break;
                 }
             }
+            let of = ContainerNames { image: "y".repeat(90), ..ContainerNames::default() };
+            let all = meta.cgroups.keys().map(|group| (*group, of.clone())).collect();
+            containers::enter(&mut meta, all);
+            assert!(meta.containers.len() > 300, "{others}");
             let names: Vec<String> = (0..1000).map(|i| format!("{i:060}")).collect();
             let new = NewProbe { path: "/x".into(), functions: names, ..NewProbe::default() };
             assert_eq!(Names::of(&new).enter(&mut meta).err(), None, "{others}");

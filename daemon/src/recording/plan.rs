@@ -69,6 +69,14 @@ pub(super) struct Plan {
     pub(super) identity: String,
 }
 
+/// Variable that has the machine's name.
+const HOST: &str = "FLIGHTD_HOST";
+
+/// The machine's name: what is given, or else its host name.
+fn host(given: Option<String>, name: &str) -> String {
+    given.filter(|given| !given.trim().is_empty()).unwrap_or_else(|| name.to_owned())
+}
+
 impl Plan {
     pub(super) fn new(
         config: &Config,
@@ -136,7 +144,7 @@ impl Plan {
             btf: config.kernel.btf.clone(),
             config: config.to_toml(),
             machine: names.machine().to_string_lossy().into_owned(),
-            host: names.nodename().to_string_lossy().into_owned(),
+            host: host(std::env::var(HOST).ok(), &names.nodename().to_string_lossy()),
             release,
             identity,
         })
@@ -205,4 +213,16 @@ pub(super) fn switches(record: &Record) -> u32 {
         (!record.mask.is_empty(), ENABLE_EXEC_MASK),
     ];
     topics.into_iter().chain(others).filter(|(on, _)| *on).map(|(_, bit)| bit).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host;
+
+    #[test]
+    fn the_machines_name_is_the_given_one() {
+        let of = |given: Option<&str>| host(given.map(str::to_owned), "flightd-x7k2p");
+        assert_eq!((of(Some("node-1")), of(None)), ("node-1".into(), "flightd-x7k2p".into()));
+        assert_eq!(of(Some(" ")), "flightd-x7k2p", "as good as none");
+    }
 }

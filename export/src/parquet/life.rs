@@ -1,10 +1,7 @@
 //! Births, names and ends of threads and processes.
 
-use std::collections::BTreeMap;
-
 use flightrec_format::decode::{Body, Event};
 use flightrec_reader::pipeline::EventContext;
-use flightrec_reader::unit;
 
 use super::people::{Process, Thread};
 use super::{Parquet, Table, closed};
@@ -18,25 +15,25 @@ impl Parquet {
         event: &Event,
         known: &EventContext<'_>,
     ) -> Result<(), ExportError> {
-        let Self { people, writer, id, cgroups, offset, .. } = self;
+        let Self { people, writer, id, places, offset, .. } = self;
         let writer = writer.as_mut().ok_or_else(closed)?;
         match &event.body {
             Body::Fork(fork) => {
                 // Who had the number before.
                 if let Some(before) = people.remove_thread(fork.tid) {
-                    before.write(fork.tid, *offset, id, writer.rows(Table::Threads));
+                    before.write(fork.tid, places, *offset, id, writer.rows(Table::Threads));
                 }
                 let thread = Thread {
                     pid: fork.tgid,
                     comm: fork.comm,
+                    cgroup: fork.cgroup,
                     started: fork.start_time,
                     ..Thread::default()
                 };
                 people.threads.insert(fork.tid, thread);
                 if fork.tid == fork.tgid {
                     if let Some(before) = people.processes.remove(&fork.tid) {
-                        let group = group(cgroups, before.cgroup);
-                        before.write(fork.tid, group, *offset, id, writer.rows(Table::Processes));
+                        before.write(fork.tid, places, *offset, id, writer.rows(Table::Processes));
                     }
                     let process = Process {
                         parent: fork.parent_tgid,
@@ -49,6 +46,9 @@ impl Parquet {
                 }
             }
             Body::Exec { exec, file, args } => {
+                if let Some(thread) = people.threads.get_mut(&exec.tid) {
+                    thread.cgroup = exec.cgroup;
+                }
                 let process = people.processes.entry(exec.tgid).or_default();
                 process.comm = exec.comm;
                 process.cgroup = exec.cgroup;
@@ -80,10 +80,4 @@ impl Parquet {
         }
         Ok(())
     }
-}
-
-/// The path of a control group, and the unit that it is of.
-pub(super) fn group(cgroups: &BTreeMap<u64, String>, id: u64) -> (&str, &str) {
-    let path = cgroups.get(&id).map_or("", |path| path);
-    (path, unit(path).unwrap_or_default())
 }

@@ -17,6 +17,7 @@ mod group;
 mod id;
 mod life;
 mod people;
+mod places;
 mod runs;
 mod schema;
 mod sums;
@@ -25,7 +26,6 @@ mod waits;
 mod who;
 mod writer;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,8 +44,8 @@ use self::calls::{CallNames, Open, OpenCalls};
 use self::columns::Rows;
 use self::folded::Folded;
 use self::id::Id;
-use self::life::group;
 use self::people::{PEOPLE_MAX, People, Process, Thread};
+use self::places::Places;
 pub use self::schema::Table;
 pub use self::sums::{HourSums, Sums, write_sums};
 use self::wait_row::{letter_text, write_wait};
@@ -80,7 +80,7 @@ pub struct Parquet {
     frames: Frames,
     folded: Folded,
     devices: Devices,
-    cgroups: BTreeMap<u64, String>,
+    places: Places,
     cpus: Vec<u16>,
     /// What the wall clock is ahead of `CLOCK_MONOTONIC`, at the last event.
     offset: i64,
@@ -134,7 +134,7 @@ impl Parquet {
             frames: Frames::default(),
             folded: Folded::default(),
             devices: Devices::default(),
-            cgroups: BTreeMap::new(),
+            places: Places::default(),
             cpus: Vec::new(),
             offset: 0,
             text: String::new(),
@@ -169,19 +169,18 @@ impl Parquet {
     }
 
     fn write_people(&mut self) -> Result<(), ExportError> {
-        let Self { people, writer, id, cgroups, offset, .. } = self;
+        let Self { people, writer, id, places, offset, .. } = self;
         let writer = writer.as_mut().ok_or_else(closed)?;
         people.settle();
         let mut threads: Vec<(u32, Thread)> = people.threads.drain().collect();
         threads.sort_unstable_by_key(|(tid, _)| *tid);
         for (tid, thread) in threads {
-            thread.write(tid, *offset, id, writer.rows(Table::Threads));
+            thread.write(tid, places, *offset, id, writer.rows(Table::Threads));
         }
         let mut processes: Vec<(u32, Process)> = people.processes.drain().collect();
         processes.sort_unstable_by_key(|(pid, _)| *pid);
         for (pid, process) in processes {
-            let group = group(cgroups, process.cgroup);
-            process.write(pid, group, *offset, id, writer.rows(Table::Processes));
+            process.write(pid, places, *offset, id, writer.rows(Table::Processes));
         }
         self.flush()
     }
@@ -369,10 +368,7 @@ impl Exporter for Parquet {
         self.frames = Frames::new(meta);
         self.folded.forget();
         self.devices = Devices::new(meta);
-        self.cgroups = meta.cgroups.clone();
-        self.cgroups.values_mut().for_each(|path| {
-            *path = printable(path.as_bytes()).into_owned();
-        });
+        self.places = Places::new(meta);
         self.offset = session.wall.wall(from).saturating_sub(from as i64);
         for slot in &session.recording.slots {
             self.people.learn(slot);
@@ -402,7 +398,8 @@ impl Exporter for Parquet {
             self.write_people()?;
         }
         if event.tid != 0 {
-            self.people.met(event.tid, known.pid, &known.comm, known.wall_ns);
+            let who = (known.pid, &known.comm, known.cgroup);
+            self.people.met(event.tid, who, known.wall_ns);
         }
         let mut function: Option<Arc<str>> = None;
         match &event.body {

@@ -7,6 +7,7 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_reader::threads::trim;
 
 use super::columns::Rows;
+use super::places::Places;
 use crate::printable::printable;
 
 /// Most threads, and most processes, that are remembered; to make room, all are written.
@@ -17,6 +18,8 @@ pub(super) const PEOPLE_MAX: usize = 1 << 16;
 pub(super) struct Thread {
     pub(super) pid: u32,
     pub(super) comm: Comm,
+    /// Its control group, as of its process; 0: not known.
+    pub(super) cgroup: u64,
     /// ns of `CLOCK_MONOTONIC`; 0: not known.
     pub(super) started: u64,
     /// UNIX times in ns of its first and its last event; none where `events` is 0.
@@ -91,6 +94,9 @@ impl People {
         let thread = self.threads.entry(slot.tid).or_default();
         if thread.started == 0 && thread.ended.is_none() {
             (thread.pid, thread.started) = (slot.tgid, slot.start_time);
+            if thread.cgroup == 0 {
+                thread.cgroup = slot.cgroup;
+            }
             if thread.events == 0 {
                 thread.comm = slot.comm;
             }
@@ -113,7 +119,7 @@ impl People {
 
     /// A thread does something.
     #[inline]
-    pub(super) fn met(&mut self, tid: u32, pid: u32, comm: &Comm, wall: i64) {
+    pub(super) fn met(&mut self, tid: u32, (pid, comm, cgroup): (u32, &Comm, u64), wall: i64) {
         let at = tid as usize % RECENT;
         let recent = &mut self.recent[at];
         if (recent.tid, recent.pid) == (tid, pid) && recent.comm == *comm {
@@ -122,13 +128,16 @@ impl People {
             return;
         }
         self.settle_at(at);
-        self.meet(tid, pid, comm, wall);
+        self.meet(tid, (pid, comm, cgroup), wall);
         self.recent[at] = Recent { tid, pid, comm: *comm, last: wall, events: 0 };
     }
 
-    fn meet(&mut self, tid: u32, pid: u32, comm: &Comm, wall: i64) {
+    fn meet(&mut self, tid: u32, (pid, comm, cgroup): (u32, &Comm, u64), wall: i64) {
         let thread = self.threads.entry(tid).or_default();
         (thread.pid, thread.comm) = (pid, *comm);
+        if cgroup != 0 {
+            thread.cgroup = cgroup;
+        }
         if thread.events == 0 {
             thread.first = wall;
             // Seldom: a process is met with its first thread.
@@ -166,7 +175,14 @@ fn status(code: Option<u32>) -> (Option<i32>, Option<i32>) {
 
 impl Thread {
     /// Appends its row. `offset`: what the wall clock is ahead of `CLOCK_MONOTONIC`.
-    pub(super) fn write(&self, tid: u32, offset: i64, session: &str, rows: &mut Rows) {
+    pub(super) fn write(
+        &self,
+        tid: u32,
+        places: &Places,
+        offset: i64,
+        session: &str,
+        rows: &mut Rows,
+    ) {
         let is_met = self.events != 0;
         let (status, signal) = status(self.ended.map(|(_, code)| code));
         rows.int(tid as i32)
@@ -180,15 +196,16 @@ impl Thread {
             .long(is_met.then_some(self.last))
             .long(self.events as i64)
             .text(session);
+        places.container(self.cgroup, rows);
     }
 }
 
 impl Process {
-    /// Appends its row; `group`: the path of its control group, and its unit.
+    /// Appends its row.
     pub(super) fn write(
         &self,
         pid: u32,
-        (path, unit): (&str, &str),
+        places: &Places,
         offset: i64,
         session: &str,
         rows: &mut Rows,
@@ -198,13 +215,13 @@ impl Process {
             .int((self.parent != 0).then_some(self.parent as i32))
             .text(some(&printable(trim(&self.comm))))
             .text(self.file.as_deref())
-            .text(self.args.as_deref())
-            .text(some(unit))
-            .text(some(path))
-            .long(wall(self.started, offset))
+            .text(self.args.as_deref());
+        places.unit(self.cgroup, rows);
+        rows.long(wall(self.started, offset))
             .long(self.ended.map(|(at, _)| at))
             .int(status)
             .int(signal)
             .text(session);
+        places.container(self.cgroup, rows);
     }
 }

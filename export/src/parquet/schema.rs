@@ -124,6 +124,10 @@ impl Table {
                     optional int32 exit_signal;
                     optional int64 first_ns; optional int64 last_ns; required int64 events;
                     required binary session (STRING);
+                    optional binary container (STRING);
+                    optional binary container_name (STRING); optional binary pod (STRING);
+                    optional binary pod_uid (STRING); optional binary namespace (STRING);
+                    optional binary image (STRING);
                 }"
             }
             Self::Processes => {
@@ -134,6 +138,10 @@ impl Table {
                     optional int64 started_ns; optional int64 ended_ns; optional int32 exit_code;
                     optional int32 exit_signal;
                     required binary session (STRING);
+                    optional binary container (STRING);
+                    optional binary container_name (STRING); optional binary pod (STRING);
+                    optional binary pod_uid (STRING); optional binary namespace (STRING);
+                    optional binary image (STRING);
                 }"
             }
             Self::Coverage => {

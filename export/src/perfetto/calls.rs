@@ -34,7 +34,7 @@ impl Perfetto {
     ) {
         let time = event.time.min(TIME_MAX);
         let track = self.own_track(event, known);
-        let who = Self::who(&self.cgroups, event, known);
+        let who = Self::who(&self.labels, event, known);
         let thread = self.tracks.thread(&who, &mut self.packets);
         let (is_open, last) = (thread.open == Some((call.nr, call.abi as u8)), thread.last);
         let (name, category) =
@@ -66,7 +66,7 @@ impl Perfetto {
         call: Option<(u16, u8)>,
         time: u64,
     ) {
-        let who = Self::who(&self.cgroups, event, known);
+        let who = Self::who(&self.labels, event, known);
         let thread = self.tracks.thread(&who, &mut self.packets);
         thread.open = call;
         thread.last = time;
@@ -74,7 +74,7 @@ impl Perfetto {
 
     /// Ends a call whose exit is not recorded.
     pub(super) fn close(&mut self, event: &Event, known: &EventContext<'_>, time: u64) {
-        let who = Self::who(&self.cgroups, event, known);
+        let who = Self::who(&self.labels, event, known);
         let thread = self.tracks.thread(&who, &mut self.packets);
         if thread.open.take().is_some() {
             let of = Slice { track: thread.track, category: 0, name: 0 };

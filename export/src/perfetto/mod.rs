@@ -33,6 +33,7 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use flightrec_format::abi::kinds::Kind;
+use flightrec_format::containers::Containers;
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::ring::Gap;
 use flightrec_reader::coverage::Report;
@@ -68,7 +69,8 @@ pub struct Perfetto {
     tracks: Tracks,
     frames: Frames,
     devices: Devices,
-    cgroups: BTreeMap<u64, String>,
+    /// What control groups are shown as: container, unit or path.
+    labels: BTreeMap<u64, String>,
     /// The boot and the session that are exported; none yet.
     boot: Option<String>,
     session: u64,
@@ -211,16 +213,15 @@ impl Perfetto {
 
     /// The event's thread.
     fn who<'a>(
-        cgroups: &'a BTreeMap<u64, String>,
+        labels: &'a BTreeMap<u64, String>,
         event: &Event,
         known: &'a EventContext<'_>,
     ) -> Who<'a> {
-        let path = cgroups.get(&known.cgroup).map_or("", |path| path);
         Who {
             tid: event.tid,
             pid: known.pid,
             comm: &known.comm,
-            unit: unit(path).unwrap_or(path),
+            unit: labels.get(&known.cgroup).map_or("", |label| label),
             time: event.time.min(TIME_MAX),
         }
     }
@@ -234,7 +235,7 @@ impl Perfetto {
                 &mut self.packets,
             );
         }
-        let who = Self::who(&self.cgroups, event, known);
+        let who = Self::who(&self.labels, event, known);
         self.tracks.thread(&who, &mut self.packets).track
     }
 
@@ -287,10 +288,13 @@ impl Exporter for Perfetto {
         }
         self.frames = Frames::new(meta);
         self.devices = Devices::new(meta);
-        self.cgroups = meta.cgroups.clone();
-        self.cgroups.values_mut().for_each(|path| {
-            *path = printable(path.as_bytes()).into_owned();
-        });
+        let containers = Containers::new(meta);
+        let label = |(group, path): (&u64, &String)| {
+            let container = containers.get(*group).map(|of| of.label().into_owned());
+            let label = container.unwrap_or_else(|| unit(path).unwrap_or(path).to_owned());
+            (*group, printable(label.as_bytes()).into_owned())
+        };
+        self.labels = meta.cgroups.iter().map(label).collect();
         self.tracks.learn(session.recording.slots.iter());
         let from = session.window.from.max(meta.started).min(TIME_MAX);
         if self.boot.is_none() {

@@ -38,7 +38,7 @@ impl Perfetto {
         self.note("tid", Value::Unsigned(u64::from(event.tid)));
         let from = until.saturating_sub(took.unwrap_or(0));
         let is_threads = event.tid != 0 && context(plain).is_none_or(|c| c == WakeContext::Thread);
-        let who = Self::who(&self.cgroups, event, known);
+        let who = Self::who(&self.labels, event, known);
         let Self { tracks, packets, .. } = self;
         let track = match kind {
             Kind::BlockInsert | Kind::BlockIssue | Kind::BlockComplete => {

@@ -34,7 +34,7 @@ impl Perfetto {
                     self.io_waits.insert(event.tid);
                 }
                 if event.tid != 0 {
-                    let who = Self::who(&self.cgroups, event, known);
+                    let who = Self::who(&self.labels, event, known);
                     self.tracks.thread(&who, &mut self.packets);
                 }
             }

@@ -31,7 +31,7 @@ impl Perfetto {
             self.blocked_reason((event.cpu, since), event.tid, Some(caller), io_wait);
         }
         let from = time.saturating_sub(stack.slept.unwrap_or(0));
-        let who = Self::who(&self.cgroups, event, known);
+        let who = Self::who(&self.labels, event, known);
         let track = self.tracks.below(&who, "Waits", (from, time), &mut self.packets);
         self.note("tid", Value::Unsigned(u64::from(event.tid)));
         match &frames {
@@ -87,7 +87,7 @@ impl Perfetto {
         });
         let stack = self.interned.stack(&frames);
         if event.tid != 0 {
-            let who = Self::who(&self.cgroups, event, known);
+            let who = Self::who(&self.labels, event, known);
             self.tracks.thread(&who, &mut self.packets);
         }
         let Self { packets, interned, .. } = self;

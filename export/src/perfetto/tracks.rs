@@ -80,7 +80,7 @@ pub(super) struct Who<'a> {
     pub(super) tid: u32,
     pub(super) pid: u32,
     pub(super) comm: &'a Comm,
-    /// Its unit or control group; empty: not known.
+    /// Its container, unit or control group; empty: not known.
     pub(super) unit: &'a str,
     /// The time of the event.
     pub(super) time: u64,

@@ -13,7 +13,7 @@ use super::tables;
 use crate::abi::page::{Lane, PAGE_SIZE, RING_LANES};
 use crate::abi::state::CpuState;
 use crate::control::{Budget, CpuTotals, Position, Totals};
-use crate::meta::{HALF_PAGES, Meta};
+use crate::meta::{Meta, PAGES_LEAST};
 
 /// The maps of a generation.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Maps {
                 });
             }
         }
-        if self.meta.entries() < 2 * HALF_PAGES {
+        if self.meta.entries() < PAGES_LEAST {
             return Err(LiveError::Layout {
                 map: "meta",
                 what: format!("{} pages", self.meta.entries()),
@@ -249,6 +249,11 @@ impl Recording {
     pub fn publish_descriptors(&self, generation: u64, pages: &[[u8; PAGE_SIZE]]) -> bool {
         let map = self.maps.descriptors.as_ref();
         map.is_some_and(|map| tables::publish_descriptors(map, generation, pages, self.ids.secret))
+    }
+
+    /// Pages that one generation of the metadata may take.
+    pub fn meta_half(&self) -> usize {
+        self.maps.meta.entries() / 2
     }
 
     /// Pages that the quiet ring has room for; 0: there is none.

@@ -124,7 +124,7 @@ fn planned(filter: crate::filter::FilterSpec) -> Result<FilterPlanned> {
     if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
         bail!(
             "{option}: diff compares all that threads do: select threads (--pid, --tid, --tree, \
-             --comm, --unit, --cgroup, --cpu)"
+             --comm, --unit, --cgroup, --container, --pod, --cpu)"
         );
     }
     let wanted = Wanted::of(&filter);

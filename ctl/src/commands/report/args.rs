@@ -28,9 +28,9 @@ pub struct SumArgs {
     /// Read only these files, as with --file.
     #[arg(value_name = "FILE", conflicts_with_all = ["store", "snapshot", "vmcore"])]
     pub files: Vec<PathBuf>,
-    /// Group by these, at most four, separated by commas: comm, pid, tid, unit, container, syscall,
-    /// file, device, cpu, errno, or a key of the report's own. An error lists those that the report
-    /// has.
+    /// Group by these, at most four, separated by commas: comm, pid, tid, unit, container,
+    /// container_name, pod, namespace, image, syscall, file, device, cpu, errno, or a key of the
+    /// report's own. An error lists those that the report has.
     #[arg(long, value_name = "KEY", value_delimiter = ',', help_heading = "Output")]
     pub by: Vec<String>,
     /// Print a histogram below each row: a line for each power of two. For text and JSON.

@@ -158,8 +158,8 @@ fn refuse_for_stretches(shape: &Shape, filter: &crate::filter::FilterSpec) -> Re
     if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
         bail!(
             "{option} selects events, but report {} adds up the states of threads: select threads \
-             (--pid, --tid, --tree, --comm, --unit, --cgroup, --cpu), calls that they are in \
-             (--syscall, --path), or lengths (--slower-than, --faster-than)",
+             (--pid, --tid, --tree, --comm, --unit, --cgroup, --container, --pod, --cpu), calls \
+             that they are in (--syscall, --path), or lengths (--slower-than, --faster-than)",
             shape.name
         );
     }

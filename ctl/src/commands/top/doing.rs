@@ -1,9 +1,11 @@
-//! What threads are in the middle of, and which units they are in: for whoever has room to show it.
+//! What threads are in the middle of, and which containers or units they are in: for whoever has
+//! room to show it.
 
 use rustc_hash::FxHashMap;
 
 use flightrec_analysis::State;
 use flightrec_analysis::reason::{Reason, ReasonKind, Wait};
+use flightrec_format::containers::Containers;
 use flightrec_format::decode::{Call, Event};
 
 use crate::commands::why::words::object;
@@ -22,7 +24,7 @@ const TEXT_MAX: usize = 500;
 pub struct Doing {
     renderer: Renderer,
     fds: Fds,
-    /// The units of control groups, by id.
+    /// The containers, or else the units, of control groups, by id.
     units: FxHashMap<u64, String>,
 }
 
@@ -30,7 +32,12 @@ impl Doing {
     /// Of a recording, from the time at which its events begin.
     pub fn new(recording: &Recording) -> Self {
         let groups = recording.meta.cgroups.iter();
-        let units = groups.filter_map(|(id, path)| Some((*id, unit(path)?))).collect();
+        let containers = Containers::new(&recording.meta);
+        let place = |(id, path): (&u64, &String)| {
+            let container = containers.get(*id).map(|of| text(&of.label()));
+            Some((*id, container.or_else(|| unit(path))?))
+        };
+        let units = groups.filter_map(place).collect();
         let renderer = Renderer::new(&recording.meta, Options::default());
         Self { renderer, fds: Fds::of(recording, true), units }
     }
@@ -41,7 +48,7 @@ impl Doing {
         self.fds.apply(event, threads);
     }
 
-    /// The unit of a control group.
+    /// The container, or else the unit, of a control group.
     pub(super) fn unit(&self, cgroup: u64) -> String {
         self.units.get(&cgroup).cloned().unwrap_or_default()
     }
@@ -88,10 +95,14 @@ impl Doing {
 
 /// The unit that a control group is in, as text.
 fn unit(path: &str) -> Option<String> {
-    let part = flightrec_reader::unit(path)?;
+    flightrec_reader::unit(path).map(text)
+}
+
+/// A name, fit to print.
+fn text(name: &str) -> String {
     let mut text = Vec::new();
-    escape(part.as_bytes(), &mut text);
-    Some(String::from_utf8_lossy(&text).into_owned())
+    escape(name.as_bytes(), &mut text);
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 #[cfg(test)]

@@ -39,6 +39,22 @@ pub struct AskArgs {
         help_heading = "Subject (of several threads, the one that was delayed most)"
     )]
     pub(super) unit: Vec<String>,
+    /// Ask about the threads of these containers: by id, from 4 digits on, or by name.
+    #[arg(
+        long,
+        value_name = "ID|NAME",
+        value_delimiter = ',',
+        help_heading = "Subject (of several threads, the one that was delayed most)"
+    )]
+    pub(super) container: Vec<String>,
+    /// Ask about the threads of these pods of Kubernetes: by name, NAMESPACE/NAME, or uid.
+    #[arg(
+        long,
+        value_name = "NAME|UID",
+        value_delimiter = ',',
+        help_heading = "Subject (of several threads, the one that was delayed most)"
+    )]
+    pub(super) pod: Vec<String>,
     /// Ask about the longest call of this name, for the time that it took.
     #[arg(
         long,

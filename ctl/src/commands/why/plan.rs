@@ -46,7 +46,8 @@ impl WhyPlan {
         recorder: &RecorderArgs,
         now: &Zoned,
     ) -> Result<Self> {
-        let AskArgs { files, tid, pid, comm, unit, call, slower_than, at, mut past, .. } = args;
+        let AskArgs { files, tid, pid, comm, unit, container, pod, call, slower_than, .. } = args;
+        let AskArgs { at, mut past, .. } = args;
         past.store.file.extend(files);
         let store = past.store.store.clone();
         let dump = args.vmcore.map(|file| recorder.kernel_dump(file, args.session, store));
@@ -60,7 +61,14 @@ impl WhyPlan {
             }
         };
         let past = past.plan(recorder, now)?;
-        let subject = Subject { tids: tid, pids: pid, comms: comm, units: unit };
+        let subject = Subject {
+            tids: tid,
+            pids: pid,
+            comms: comm,
+            units: unit,
+            containers: container,
+            pods: pod,
+        };
         let of_cause = subject.is_any() && at.is_none() && call.is_none() && slower_than.is_none();
         let slower_than = slower_than.map(nanos);
         Ok(Self { past, dump, subject, call, slower_than, at, of_cause, format })

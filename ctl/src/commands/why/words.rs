@@ -2,6 +2,7 @@
 
 use flightrec_analysis::why::{Names, Told};
 use flightrec_format::abi::record::sample::UserFrame;
+use flightrec_format::containers::Containers;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::symbols::Symbols;
@@ -24,6 +25,7 @@ pub struct Dictionary {
     binaries: Binaries,
     devices: Devices,
     groups: std::collections::BTreeMap<u64, String>,
+    containers: Containers,
 }
 
 impl Dictionary {
@@ -35,6 +37,7 @@ impl Dictionary {
             binaries: Binaries::new(meta),
             devices: Devices::new(meta),
             groups: meta.cgroups.clone(),
+            containers: Containers::new(meta),
         }
     }
 
@@ -159,6 +162,14 @@ impl Names for Dictionary {
 
     fn group(&self, cgroup: u64) -> Option<String> {
         self.groups.get(&cgroup).map(printable)
+    }
+
+    fn is_in_container(&self, cgroup: u64, wanted: &str) -> bool {
+        self.containers.is_in(cgroup, wanted)
+    }
+
+    fn is_in_pod(&self, cgroup: u64, wanted: &str) -> bool {
+        self.containers.is_in_pod(cgroup, wanted)
     }
 
     fn operation(&self, op: u32) -> String {

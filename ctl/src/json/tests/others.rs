@@ -1,4 +1,5 @@
 use flightrec_format::abi::record::{Act, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext};
+use flightrec_format::meta::ContainerNames;
 use serde_json::json;
 
 use super::text::string;
@@ -126,4 +127,39 @@ fn lines_by_people_and_by_the_recorder() {
     assert_eq!(act(u16::MAX)["event"], "mark");
     let cut = own(Body::Mark(string(0, StringStatus::Cut, b"x")), &context());
     assert_eq!(cut["text_cut"], true);
+}
+
+#[test]
+fn a_container_is_told_of_its_threads_alone() {
+    let id = "3f2a9c1b04de5566778899aabbccddeeff00112233445566778899aabbccddee";
+    let uid = "1a2b3c4d-1111-2222-3333-0123456789ab";
+    let [name, pod, namespace, image] = ["a\u{1b}\"\\", "shop-0", "prod", ""].map(str::to_owned);
+    let meta = Meta {
+        cgroups: [
+            (4, "/system.slice/ssh.service".to_owned()),
+            (5, format!("/kubepods/pod{uid}/{id}")),
+        ]
+        .into(),
+        containers: [(5, ContainerNames { name, pod, namespace, image })].into(),
+        ..meta()
+    };
+    let of = |cgroup: u64| -> Value {
+        let body = Body::Migrate { thread: 1, prio: 120, from: 0, to: 1 };
+        let event = Event { time: 1, cpu: 0, tid: 1, body };
+        let mut out = Vec::new();
+        Renderer::new(&meta, false, []).object(
+            &event,
+            &EventContext { cgroup, ..context() },
+            &mut out,
+        );
+        serde_json::from_slice(&out).unwrap()
+    };
+    let line = of(5);
+    let fields = ["container", "container_name", "pod", "pod_uid", "namespace"];
+    let known = fields.map(|field| line[field].as_str().unwrap());
+    assert_eq!(known, [id, "a\\33\"\\\\", "shop-0", uid, "prod"]);
+    assert!(line.get("image").is_none(), "not known");
+    for cgroup in [0, 4, 99] {
+        assert!(fields.iter().all(|field| of(cgroup).get(field).is_none()), "{cgroup}");
+    }
 }

@@ -1,0 +1,200 @@
+//! Containers and pods: control groups of their shapes, and what a node's runtime writes down of
+//! them, in the way from the daemon to filters, lines, reports and files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use flightrec_tests::{Recorder, wait_until};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::start;
+
+const DOCKER: &str = "3f2a9c1b04de5566778899aabbccddeeff00112233445566778899aabbccddee";
+const SHOP: &str = "9d41770a04de5566778899aabbccddeeff00112233445566778899aabbccddee";
+const UID: &str = "1a2b3c4d-1111-2222-3333-0123456789ab";
+
+/// Control groups that a runtime would have made, below one of the test's own; removed in the end.
+struct Groups(PathBuf);
+
+impl Groups {
+    fn new() -> Self {
+        let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
+        let root = roots.into_iter().find(|dir| dir.join("cgroup.controllers").exists());
+        let name = format!("flightrec-pods{}.slice", std::process::id());
+        Self(root.expect("a cgroup2 file system").join(name))
+    }
+
+    /// Runs `cat FILE` in a group; its process id.
+    fn cat(&self, group: &str, file: &str) -> u32 {
+        let dir = self.0.join(group);
+        fs::create_dir_all(&dir).expect("a control group");
+        let script = format!("echo $$ > {}/cgroup.procs && exec cat {file}", dir.display());
+        let mut child = Command::new("/bin/sh");
+        let mut child = child.args(["-c", &script]).stdout(Stdio::null()).spawn().expect("sh");
+        let pid = child.id();
+        assert!(child.wait().expect("wait").success(), "{script}");
+        pid
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        fn remove(dir: &Path) {
+            for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+                if entry.path().is_dir() {
+                    remove(&entry.path());
+                }
+            }
+            wait_until(Duration::from_secs(5), || fs::remove_dir(dir).is_ok());
+        }
+        remove(&self.0);
+    }
+}
+
+/// A node's files: a Docker container, and one of containerd in a pod.
+fn node() -> TempDir {
+    let node = tempfile::tempdir().expect("a directory");
+    let write = |path: String, text: &str| {
+        let path = node.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(path, text).expect("a file");
+    };
+    write(
+        format!("var/lib/docker/containers/{DOCKER}/config.v2.json"),
+        r#"{"Name":"/web\u001b[31m-1","Config":{"Image":"nginx:1.27"}}"#,
+    );
+    write(
+        format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{SHOP}/config.json"),
+        r#"{"annotations":{"io.kubernetes.cri.container-name":"app",
+           "io.kubernetes.cri.image-name":"shop:7","io.kubernetes.cri.sandbox-name":"shop-0",
+           "io.kubernetes.cri.sandbox-namespace":"prod"}}"#,
+    );
+    node
+}
+
+fn lines(recorder: &Recorder, args: &[&str]) -> Vec<Value> {
+    let output = recorder.flightctl(&[&["dump", "--format", "jsonl"], args].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    lines.filter(|line: &Value| line["event"] != "coverage" && line["event"] != "gap").collect()
+}
+
+#[test]
+fn containers_and_pods_by_name_and_id() {
+    let node = node();
+    let root = node.path().display();
+    let mut recorder = start(&format!("[containers]\nroot = \"{root}\""));
+    let groups = Groups::new();
+    let web = groups.cat(&format!("docker-{DOCKER}.scope"), "/etc/hostname");
+    let pod = format!("kubepods-burstable-pod{}.slice", UID.replace('-', "_"));
+    let shop = groups.cat(&format!("{pod}/cri-containerd-{SHOP}.scope"), "/etc/hostname");
+    let inner = groups.cat(&format!("docker-{DOCKER}.scope/init.scope"), "/etc/hostname");
+    let outside = groups.cat("web.service", "/etc/hostname");
+
+    let check = |recorder: &Recorder, from: &[&str]| {
+        let pids = |filter: [&str; 2]| {
+            let all = lines(recorder, &[from, &filter[..]].concat());
+            let of = |pid: &u32| all.iter().any(|line| line["pid"] == *pid);
+            [web, inner, shop, outside].map(|pid| of(&pid))
+        };
+        for container in ["web\u{1b}[31m-1", "3f2a9c1b04de", DOCKER] {
+            let found = pids(["--container", container]);
+            assert_eq!(found, [true, true, false, false], "{container:?}");
+        }
+        for filter in [
+            ["--container", "app"],
+            ["--container", "9d41"],
+            ["--pod", "shop-0"],
+            ["--pod", "prod/shop-0"],
+            ["--pod", UID],
+        ] {
+            assert_eq!(pids(filter), [false, false, true, false], "{filter:?}");
+        }
+        let both = [from, &["--pod", "shop-0", "--container", "3f2a9c1b04de"]].concat();
+        assert_eq!(lines(recorder, &both).len(), 0, "both must agree");
+        let all = lines(recorder, &[from, &["--pod", "shop-0", "--comm", "cat"]].concat());
+        let line = all.iter().find(|line| line["event"] == "sys_exit").expect("a call");
+        let fields = ["container", "container_name", "pod", "pod_uid", "namespace", "image"];
+        let known = fields.map(|field| line[field].as_str().unwrap_or_default().to_owned());
+        assert_eq!(known, [SHOP, "app", "shop-0", UID, "prod", "shop:7"]);
+        let of = |pid: u32| {
+            let pid = pid.to_string();
+            lines(recorder, &[from, &["--pid", &pid, "--comm", "cat"]].concat())
+        };
+        assert!(of(web).iter().any(|line| line["container_name"] == "web\\33[31m-1"));
+        let outside = of(outside);
+        assert!(!outside.is_empty() && outside.iter().all(|line| line.get("container").is_none()));
+    };
+    check(&recorder, &["--all"]);
+
+    let report = recorder.flightctl(&[
+        "report",
+        "calls",
+        "--all",
+        "--comm",
+        "cat",
+        "--by",
+        "namespace,pod,container_name,image",
+        "--format",
+        "csv",
+    ]);
+    let report = String::from_utf8_lossy(&report.stdout);
+    assert!(report.contains("prod,shop-0,app,shop:7,"), "{report}");
+    assert!(report.contains("nginx:1.27,") && !report.contains('\u{1b}'), "{report}");
+
+    let wrong = recorder.flightctl(&["dump", "--pod", "shop-1"]);
+    let text = String::from_utf8_lossy(&wrong.stderr);
+    assert!(text.contains("knows no pod `shop-1`; did you mean shop-0"), "{text}");
+    let wrong = recorder.flightctl(&["dump", "--container", "9d4"]);
+    let text = String::from_utf8_lossy(&wrong.stderr);
+    assert!(text.contains("give at least 4 digits"), "{text}");
+
+    // Gone, and so are the runtime's files; but known. A file knows them, and so does the next
+    // daemon, which takes the recording over.
+    drop(groups);
+    node.close().expect("removed");
+    check(&recorder, &["--all"]);
+    let file = tempfile::tempdir().expect("a directory");
+    let path = file.path().join("a.flight").display().to_string();
+    let saved = recorder.flightctl(&["save", "--all", "-o", &path]);
+    assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
+    check(&recorder, &["--file", &path, "--all"]);
+    recorder.kill();
+    recorder.restart();
+    check(&recorder, &["--all"]);
+}
+
+/// What hostile files must not do: hold the recorder up, or take its names away.
+#[test]
+fn a_runtime_that_hangs_or_lies_takes_nothing_else() {
+    let node = node();
+    let config = node.path().join(format!("var/lib/docker/containers/{DOCKER}/config.v2.json"));
+    fs::remove_file(&config).expect("removed");
+    nix::unistd::mkfifo(&config, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let root = node.path().display();
+    let recorder = start(&format!("[containers]\nroot = \"{root}\""));
+    let groups = Groups::new();
+    let web = groups.cat(&format!("docker-{DOCKER}.scope"), "/etc/hostname");
+    let shop = groups.cat(&format!("k8s.io/{SHOP}"), "/etc/hostname");
+    let has = |args: [&str; 2], pid: u32| {
+        let all = lines(&recorder, &["--all", args[0], args[1]]);
+        all.iter().any(|line| line["pid"] == pid)
+    };
+    // By its id; the other one by its name.
+    assert!(has(["--container", "3f2a9c1b"], web));
+    assert!(has(["--container", "app"], shop) && has(["--pod", "prod/shop-0"], shop));
+    let text = recorder.flightctl(&[
+        "dump",
+        "--all",
+        "--container",
+        "3f2a9c1b",
+        "--comm",
+        "cat",
+        "--format",
+        "jsonl",
+    ]);
+    assert!(!String::from_utf8_lossy(&text.stdout).contains("container_name"), "{text:?}");
+}
