@@ -1,10 +1,9 @@
 //! What files there are: sorted by boot, session and number from their headers alone.
 
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use flightrec_store::dir::EXTENSION;
 use flightrec_store::{FileHeader, dir, snapshots};
@@ -44,7 +43,7 @@ pub struct SessionFiles {
     pub files: Vec<StoredFile>,
     /// What need not be read for names. All who read these files share it: the stretches of a
     /// window come one after the other.
-    pub(super) superseded: Rc<RefCell<Superseded>>,
+    pub(super) superseded: Arc<Mutex<Superseded>>,
 }
 
 /// The sessions of one boot.
@@ -162,7 +161,7 @@ fn sort(paths: Vec<PathBuf>, in_series: bool) -> (Vec<BootFiles>, Refused) {
             None => boot.sessions.push(SessionFiles {
                 session: header.session,
                 files: vec![file],
-                superseded: Rc::default(),
+                superseded: Arc::default(),
             }),
         }
     }

@@ -1,6 +1,6 @@
 //! The pages of a window: how many there are, and reading them.
 
-use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Page, Summary};
@@ -34,7 +34,7 @@ pub(super) fn read_pages<'a>(
     opened: &[&'a FileReader],
     window: Window,
     pick: Pick<'_>,
-    superseded: &RefCell<Superseded>,
+    superseded: &Mutex<Superseded>,
     into: &mut Vec<(Page, Summary)>,
 ) -> Result<Lost<'a>, FilesError> {
     let mut jobs = select::needed(opened, window, pick.lanes());
@@ -45,7 +45,7 @@ pub(super) fn read_pages<'a>(
     let mut lost = if early.iter().map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
         > names::whole_max()
     {
-        let mut superseded = superseded.borrow_mut();
+        let mut superseded = superseded.lock().unwrap_or_else(PoisonError::into_inner);
         let (pages, lost) = names::last_said(early, window.from, most(into.len()), &mut superseded)
             .ok_or_else(too_much)?;
         into.extend(pages);

@@ -1,9 +1,7 @@
 //! One recording session, read from its files.
 
-use std::cell::RefCell;
 use std::path::Path;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::slot::TaskSlot;
@@ -50,7 +48,7 @@ pub struct SessionSource {
     /// What the user is told beside the coverage.
     remarks: Vec<String>,
     /// What need not be read for names.
-    superseded: Rc<RefCell<Superseded>>,
+    superseded: Arc<Mutex<Superseded>>,
     /// The names of functions and binaries that all of it has, and of what was probed, once they
     /// were read.
     names: Option<Named>,
@@ -131,6 +129,8 @@ pub struct Part {
     pub until: u64,
     /// What is read for it.
     pub read: Window,
+    /// Bytes of memory that the pages of that take.
+    pub weight: u64,
 }
 
 /// What a window's files gave.
@@ -404,7 +404,8 @@ impl SessionSource {
                 let first = if number == 0 { from } else { weights.lead(from, lead, most) };
                 let read = Window { from: first, until: until.saturating_add(behind) };
                 let fits = weights.of(read) <= most.saturating_add(most / 4);
-                Part { from, until, read: if fits { read } else { Window { until, ..read } } }
+                let read = if fits { read } else { Window { until, ..read } };
+                Part { from, until, read, weight: weights.of(read) }
             },
         );
         parts.collect()

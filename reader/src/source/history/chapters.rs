@@ -28,6 +28,8 @@ pub(super) struct FilesPart {
     joins: Option<Joins>,
     /// Which stretch of its window it is, from 0.
     number: usize,
+    /// Bytes of memory that the pages of what is read take.
+    weight: u64,
 }
 
 /// Chapters of files alone.
@@ -129,6 +131,7 @@ pub(super) fn stretches(
             own: Vec::new(),
             joins,
             number,
+            weight: part.weight,
         };
         Ok(Part::Files(Box::new(part)))
     };
@@ -166,6 +169,11 @@ impl FilesPart {
         let remarks = self.source.take_remarks();
         let is_narrow = !matches!(needs, Needs::All);
         Ok(Chapter { is_narrow, ..self.chapter(recording, remarks) })
+    }
+
+    /// Bytes of memory that its pages take.
+    pub(super) fn weight(&self) -> u64 {
+        self.weight
     }
 
     /// How it joins others of its window.

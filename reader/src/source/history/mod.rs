@@ -10,8 +10,10 @@ mod rings;
 #[cfg(test)]
 mod tests;
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use flightrec_format::abi::page::Lane;
@@ -25,6 +27,7 @@ use super::snapshots::{SnapshotError, directory, find};
 use super::{Clock, Recording, Source, SourceError, open_live};
 use crate::boots::{self, BootArg, BootId};
 use crate::control::ControlError;
+use crate::memory;
 use crate::observe::note;
 use crate::redact;
 use crate::wall::WallClock;
@@ -178,7 +181,8 @@ pub enum Needs {
     /// missing in the files.
     Lanes(&'static [Lane]),
     /// As [`Self::Lanes`], what [`Ends`](crate::pipeline::ends::Ends) takes: system calls without
-    /// what their strings hold, and the task lane.
+    /// what their strings hold, and the task lane. Of the stretches that follow the same is needed:
+    /// each is read while the visitor has the one before.
     CallEnds,
     /// Those of some blocks, and of the task lane. It is known that nothing is missing.
     Chosen(Arc<Chosen>),
@@ -344,13 +348,35 @@ fn visit_all<E: From<SourceError>>(
         // What the rings have that follow is told by themselves.
         let is_told = is_foretold && matches!(next.part, Part::Files(_));
         let mut chapter = next.read(&needs, is_inside)?;
-        chapter.is_foretold = is_told;
-        chapter.recording.redact(redact::kept());
-        if visitor.take(chapter)? == Go::Enough {
-            break;
+        loop {
+            chapter.is_foretold = is_told;
+            chapter.recording.redact(redact::kept());
+            let is_known = matches!(needs, Needs::CallEnds);
+            let ahead = is_known.then(|| chapters.next_stretch(&chapter)).flatten();
+            let (go, read) = take(visitor, chapter, ahead);
+            if go? == Go::Enough {
+                return Ok(());
+            }
+            let Some(read) = read else { break };
+            chapter = read?;
         }
     }
     Ok(())
+}
+
+/// Gives a chapter to the visitor; what is `ahead`, a stretch of which the ends of calls are needed,
+/// is read meanwhile.
+fn take<E>(
+    visitor: &mut impl Visitor<E>,
+    chapter: Chapter,
+    ahead: Option<Unread>,
+) -> (Result<Go, E>, Option<Result<Chapter, SourceError>>) {
+    let Some(ahead) = ahead else { return (visitor.take(chapter), None) };
+    thread::scope(|scope| {
+        let reading = scope.spawn(move || ahead.read(&Needs::CallEnds, true));
+        let go = visitor.take(chapter);
+        (go, Some(reading.join().unwrap_or_else(|panic| resume_unwind(panic))))
+    })
 }
 
 /// The chapters of a window, the earliest first. Each is read when it is asked for; the rings have
@@ -408,6 +434,17 @@ impl Chapters {
         let files = self.parts.as_slice().iter().take_while(|part| matches!(part, Part::Files(_)));
         let all = files.map(Part::joins).all(|of| of.is_some_and(is_same));
         all.then_some(&chapter.recording)
+    }
+
+    /// The next part, if it is a stretch of files that goes on with a chapter, and both fit into
+    /// memory.
+    fn next_stretch(&mut self, chapter: &Chapter) -> Option<Unread> {
+        let Part::Files(next) = self.parts.as_slice().first()? else { return None };
+        let pages = chapter.recording.streams.iter().map(|stream| stream.pages().len());
+        let held = (pages.sum::<usize>() as u64).saturating_mul(memory::PAGE_WEIGHT);
+        let fits = held.saturating_add(next.weight()) <= memory::pages_max();
+        let goes_on = next.joins().is_some_and(|joins| joins.before);
+        if fits && goes_on { self.next_part() } else { None }
     }
 
     fn next_part(&mut self) -> Option<Unread> {
