@@ -6,10 +6,10 @@
 //!
 //! The shapes of paths, with where they are made:
 //! - `…/docker/ID`, `…/docker-ID.scope`: Docker with either cgroup driver (moby,
-//!   daemon/daemon_unix.go, `getCgroupsPath`).
+//!   daemon/oci_linux.go, `WithCgroups`).
 //! - `…/cri-containerd-ID.scope`, and with the other driver `…/ID`: containerd's CRI plugin
-//!   (internal/cri/server/podsandbox/helpers.go, `GetCgroupsPath`). Where kubelet and runtime have
-//!   different drivers, one part has both: `kubepods-….slice:cri-containerd:ID`.
+//!   (internal/cri/server/podsandbox/helpers_linux.go, `getCgroupsPath`). Where kubelet and runtime
+//!   have different drivers, one part has both: `kubepods-….slice:cri-containerd:ID`.
 //! - `…/crio-ID.scope`, `…/crio-ID`: CRI-O (internal/config/cgmgr). `crio-conmon-…` is the program
 //!   that watches the container, not the container.
 //! - `…/libpod-ID.scope`, `/libpod_parent/libpod-ID`, `…/libpod-payload-ID`: podman
