@@ -12,6 +12,7 @@ mod dd;
 mod descriptors;
 mod diff;
 mod disk;
+mod drill;
 mod dump;
 mod exec_args;
 mod export;

@@ -7,6 +7,7 @@ pub mod budget;
 pub mod collect;
 pub mod diff;
 pub mod doctor;
+pub mod drill;
 pub mod dump;
 #[cfg(feature = "export")]
 pub mod export;
@@ -144,6 +145,7 @@ commands! {
     Snapshots(snapshots::SnapshotsArgs),
     Status(status::StatusArgs),
     Doctor(doctor::DoctorArgs),
+    Drill(drill::DrillArgs),
     Budget(budget::BudgetArgs),
     Probe(probe::ProbeArgs),
     Why(why::WhyArgs),

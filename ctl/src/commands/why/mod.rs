@@ -15,6 +15,7 @@ pub mod words;
 
 pub use self::args::WhyArgs;
 pub use self::plan::WhyPlan;
+pub(crate) use self::run::about;
 pub use self::run::of_thread;
 use super::prelude::*;
 use crate::options::window::WindowArgs;

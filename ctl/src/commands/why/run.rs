@@ -47,6 +47,21 @@ pub fn run(plan: &WhyPlan, zone: &TimeZone) -> Result<Exit> {
 /// # Errors
 /// The recording can't be read.
 pub fn of_thread(origin: &Origin, tid: u32, zone: &TimeZone) -> Result<Vec<String>> {
+    let (_, text, told) = about(origin, tid, zone)?;
+    let lines = text.lines().map(str::to_owned).chain([String::new()]);
+    Ok(lines.chain(told).collect())
+}
+
+/// Why a thread was slow in the last 10 s: the answer, the same as text, and what is covered;
+/// `None`: nothing is recorded of it.
+///
+/// # Errors
+/// The recording can't be read.
+pub(crate) fn about(
+    origin: &Origin,
+    tid: u32,
+    zone: &TimeZone,
+) -> Result<(Option<Answer>, String, Vec<String>)> {
     let place = HistoryPlace::Recorder { origin: origin.clone(), state_dir: None };
     let past = Past {
         history: HistoryPlan { place, boot: None },
@@ -64,13 +79,12 @@ pub fn of_thread(origin: &Origin, tid: u32, zone: &TimeZone) -> Result<Vec<Strin
         format: WhyFormat::Text,
     };
     let (best, told) = whole(Question::new(&plan, None), &plan, zone)?.answer();
-    let mut lines: Vec<String> = match best {
-        Some(mut best) => text::answer(&mut best, zone).lines().map(str::to_owned).collect(),
-        None => vec!["the recording holds none of its events any more".to_owned()],
+    let Some(mut best) = best else {
+        let none = "the recording holds none of its events any more\n";
+        return Ok((None, none.to_owned(), told));
     };
-    lines.push(String::new());
-    lines.extend(told);
-    Ok(lines)
+    let text = text::answer(&mut best, zone);
+    Ok((Some(best.answer), text, told))
 }
 
 /// The answer alone, for who shows it otherwise; `None`: nothing is recorded of this time.
