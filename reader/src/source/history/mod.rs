@@ -181,8 +181,8 @@ pub enum Needs {
     /// missing in the files.
     Lanes(&'static [Lane]),
     /// As [`Self::Lanes`], what [`Ends`](crate::pipeline::ends::Ends) takes: system calls without
-    /// what their strings hold, and the task lane. Of the stretches that follow the same is needed:
-    /// each is read while the visitor has the one before.
+    /// what their strings hold, and the task lane. Of the stretches that follow the same is needed,
+    /// unless blocks of them were chosen: each is read while the visitor has the one before.
     CallEnds,
     /// Those of some blocks, and of the task lane. It is known that nothing is missing.
     Chosen(Arc<Chosen>),
@@ -351,7 +351,8 @@ fn visit_all<E: From<SourceError>>(
         loop {
             chapter.is_foretold = is_told;
             chapter.recording.redact(redact::kept());
-            let is_known = matches!(needs, Needs::CallEnds);
+            // Of those behind the first, fewer blocks may have been chosen.
+            let is_known = matches!(needs, Needs::CallEnds) && chosen.is_none();
             let ahead = is_known.then(|| chapters.next_stretch(&chapter)).flatten();
             let (go, read) = take(visitor, chapter, ahead);
             if go? == Go::Enough {
