@@ -1,5 +1,6 @@
 //! What the kubelet writes down: the names of directories and links of logs have those of pods and
-//! containers (pkg/kubelet/kuberuntime/legacy.go, `logSymlink`; helpers.go, `BuildPodLogsDirectory`).
+//! containers (pkg/kubelet/kuberuntime/legacy.go, `logSymlink`; helpers.go,
+//! `BuildPodLogsDirectory`).
 //! Anybody may read these names, where the runtime's own files are root's.
 
 use std::collections::HashMap;

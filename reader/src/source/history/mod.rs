@@ -266,7 +266,8 @@ enum Part {
     Rings(Box<Chapter>),
 }
 
-/// Reads the chapters of the window, the earliest first, and drops each before the next.
+/// Reads the chapters of the window, the earliest first, and drops each before the next; of those
+/// of which the ends of calls are needed ([`Needs::CallEnds`]), two are held at a time.
 ///
 /// # Errors
 /// The source's, and the visitor's.
@@ -365,8 +366,8 @@ fn visit_all<E: From<SourceError>>(
     Ok(())
 }
 
-/// Gives a chapter to the visitor; what is `ahead`, a stretch of which the ends of calls are needed,
-/// is read meanwhile.
+/// Gives a chapter to the visitor; what is `ahead`, a stretch of which the ends of calls are
+/// needed, is read meanwhile.
 fn take<E>(
     visitor: &mut impl Visitor<E>,
     chapter: Chapter,
