@@ -1,5 +1,5 @@
 //! `flightctl drill`: proof, in a minute, that the recorder of this machine tells a cause: makes a
-//! slow incident whose cause is known ([`incident`]), and asks why.
+//! slow incident whose cause is known (`incident`), and asks why.
 
 mod incident;
 
