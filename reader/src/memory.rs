@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::abi::page::{PAGE_SIZE, PageHeader};
 use flightrec_format::decode::{Page, Summary};
 
 /// Name of the environment variable that sets another limit, as in `2GiB`.
@@ -15,9 +15,10 @@ pub const VARIABLE: &str = "FLIGHTREC_MEMORY";
 /// The most memory that a process takes that reads, bytes, unless [`VARIABLE`] or [`allow`] says
 /// otherwise.
 pub const LIMIT: u64 = 256 << 20;
-/// Bytes of memory that a page takes while it is held: itself, what the allocator adds, its header
-/// and what it comes to, which stand twice while the rings are put together.
-pub const PAGE_WEIGHT: u64 = (PAGE_SIZE + 16 + 2 * size_of::<(Page, Summary)>()) as u64;
+/// Bytes of memory that a page takes while it is held: itself and its header, what the allocator
+/// adds to each, and what it comes to, which stands twice while the rings are put together.
+pub const PAGE_WEIGHT: u64 =
+    (PAGE_SIZE + size_of::<PageHeader>() + 2 * 16 + 2 * size_of::<(Page, Summary)>()) as u64;
 
 static CHOSEN: OnceLock<u64> = OnceLock::new();
 /// Bytes of memory that the pages of live rings take.

@@ -9,7 +9,7 @@ use zstd::bulk::Decompressor;
 
 use crate::block::{BlockHeader, Kind, RAW_MAX};
 use crate::checkpoint::Checkpoint;
-use crate::columns::{self, Texts};
+use crate::columns::{self, Contents};
 use crate::damage::What;
 use crate::snapshot::About;
 
@@ -80,7 +80,7 @@ pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What>
             ))
         }
         Kind::Pages => {
-            let pages = pages(&mut columns::Decoder::new(), header, raw, Texts::All)?;
+            let pages = pages(&mut columns::Decoder::new(), header, raw, Contents::All)?;
             Content::Pages(pages.into_iter().map(|(page, _)| page).collect())
         }
         Kind::Slots => {
@@ -119,13 +119,13 @@ impl PagesDecoder {
         &mut self,
         header: &BlockHeader,
         data: &[u8],
-        texts: Texts,
+        contents: Contents,
     ) -> Result<Vec<(Page, Summary)>, What> {
         if header.kind != Kind::Pages {
             return Err(What::Content("no pages".into()));
         }
         let Self { zstd, columns, raw: room } = self;
-        pages(columns, header, raw(zstd, header, data, room)?, texts)
+        pages(columns, header, raw(zstd, header, data, room)?, contents)
     }
 }
 
@@ -135,11 +135,11 @@ fn pages(
     decoder: &mut columns::Decoder,
     header: &BlockHeader,
     raw: &[u8],
-    texts: Texts,
+    contents: Contents,
 ) -> Result<Vec<(Page, Summary)>, What> {
     let most = header.pages_max();
     let pages =
-        decoder.decode(raw, most as u64, texts).map_err(|e| What::Content(e.to_string()))?;
+        decoder.decode(raw, most as u64, contents).map_err(|e| What::Content(e.to_string()))?;
     if header.pages != 0 && pages.len() != usize::from(header.pages) {
         let what =
             format!("{} pages, and not the {} that its header tells", pages.len(), header.pages);

@@ -10,7 +10,7 @@ use flightrec_format::file::{OpenError, open};
 
 use crate::block::{BlockHeader, BlockRef, DATA_MAX, HEAD, Kind};
 use crate::coder::Block;
-use crate::columns::Texts;
+use crate::columns::Contents;
 use crate::content::{self, Content, PagesDecoder};
 use crate::damage::{Damage, What};
 use crate::error::StoreError;
@@ -145,7 +145,7 @@ impl FileReader {
     /// The pages that a block holds, with what each comes to, which costs nothing more here
     /// ([`Page::summary`]).
     pub fn pages(&self, block: &BlockRef) -> Result<Vec<(Page, Summary)>, Damage> {
-        PagesReader::default().read(self, block, Texts::All)
+        PagesReader::default().read(self, block, Contents::All)
     }
 
     /// Whether a block's data are what was written, by their checksum; they are not decompressed.
@@ -215,19 +215,19 @@ impl std::fmt::Debug for PagesReader {
 
 impl PagesReader {
     /// The pages of a block of a file, as [`FileReader::pages`] gives them, with the contents of
-    /// strings or without. What was read before has no influence.
+    /// arguments and strings or without. What was read before has no influence.
     pub fn read(
         &mut self,
         file: &FileReader,
         block: &BlockRef,
-        texts: Texts,
+        contents: Contents,
     ) -> Result<Vec<(Page, Summary)>, Damage> {
         let data = file.data(block, &mut self.data)?;
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
             none => none.insert(PagesDecoder::new().map_err(|what| damaged(block, what))?),
         };
-        decoder.decode(&block.header, data, texts).map_err(|what| damaged(block, what))
+        decoder.decode(&block.header, data, contents).map_err(|what| damaged(block, what))
     }
 }
 

@@ -101,7 +101,8 @@ fn parse(head: &[u8; HEADER_LEN]) -> PageHeader {
 /// may still be anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    header: PageHeader,
+    /// Apart, for pages move about much.
+    header: Box<PageHeader>,
     lane: Lane,
     bytes: Box<[u8; PAGE_SIZE]>,
 }
@@ -114,7 +115,7 @@ impl Page {
             *magic = COPY_MAGIC.to_le_bytes();
         }
         let lane = Lane::from_u8(header.lane).ok_or(PageError::Lane(header.lane))?;
-        Ok(Self { header, lane, bytes })
+        Ok(Self { header: Box::new(header), lane, bytes })
     }
 
     /// Copies a page out of exactly [`PAGE_SIZE`] bytes.

@@ -215,11 +215,14 @@ impl Ends {
         let next = AtomicUsize::new(0);
         let work = |taker: &mut T| {
             let mut done = Vec::new();
+            // As many as the pages before had: growing the lists would cost more than walking.
+            let mut room = 0;
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(Job { cpu, pages, range, .. }) = jobs.get(at) else { return done };
-                let mut walk = Walk::new(*cpu, *range, strict, workers, taker);
+                let mut walk = Walk::new(*cpu, *range, strict, (workers, room), taker);
                 pages.iter().all(|page| walk.page(page));
+                room = walk.steps.iter().map(Vec::len).max().unwrap_or(0);
                 done.push((at, walk.steps));
             }
         };

@@ -97,7 +97,7 @@ impl Calls {
             if S::WRITES {
                 call.fine = next.fine;
             } else {
-                *call = *next;
+                call.set(next, S::CONTENTS);
             }
         } else {
             self.missed(s, slot, call, miss);
@@ -120,16 +120,17 @@ impl Calls {
         // word behind the rest: a processor waits where it copies at once what it stored in
         // smaller pieces.
         let new = Call { what, ..guide };
-        (*next, *same) = (new, new);
+        next.set(&new, S::CONTENTS);
+        same.set(&new, S::CONTENTS);
         if S::WRITES {
             call.fine = guide.fine;
             if what.form() == form::ENTERED {
                 call.result = guide.result;
             }
         } else {
-            *call = new;
+            call.set(&new, S::CONTENTS);
         }
-        let mut words = miss & (RESULT - 1);
+        let mut words = if S::CONTENTS { miss & (RESULT - 1) } else { 0 };
         while words != 0 {
             let i = words.trailing_zeros() as usize;
             words &= words - 1;
@@ -150,7 +151,8 @@ impl Calls {
         // tells.
         if miss & CALL != 0 || (call.words[0] ^ guide.words[0]) as u16 != 0 {
             call.tidy();
-            (*next, *same) = (*call, *call);
+            next.set(call, S::CONTENTS);
+            same.set(call, S::CONTENTS);
         }
     }
 

@@ -117,6 +117,11 @@ impl Item {
         Self { op: 0, lead, call, sched, text: Text::EMPTY, plain: [[0; 8]; LONGEST] }
     }
 
+    /// Forgets the call, of which a reader without contents takes over a part alone.
+    pub(super) fn clear(&mut self) {
+        self.call = Call::NONE;
+    }
+
     /// Takes the item at the front of what is left of a page, but for a call's strings; returns the
     /// number of bytes that it takes. What is no record is the rest of the page.
     pub(super) fn take(&mut self, at: &At, bytes: &[u8]) -> usize {
@@ -224,24 +229,24 @@ impl Item {
 
     /// Its records, but for a call's strings and for the rest of a page.
     #[inline]
-    pub(super) fn put<const TEXTS: bool>(&self, lane: u8, out: &mut Out<'_>) {
+    pub(super) fn put<const CONTENTS: bool>(&self, lane: u8, out: &mut Out<'_>) {
         self.lead.put(self.op, out);
         match self.op & CLASS {
-            EVENT if lane == Lane::Syscall as u8 => out.some(|to| self.call.put(to)),
+            EVENT if lane == Lane::Syscall as u8 => out.some(|to| self.call.put::<CONTENTS>(to)),
             EVENT => out.bytes(self.sched.put().as_flattened()),
             PLAIN => out.record(&self.plain),
-            TEXT => self.put_string::<TEXTS>(out),
+            TEXT => self.put_string::<CONTENTS>(out),
             _ => {}
         }
     }
 
-    /// The record of the string that was coded last; without `TEXTS`, its content stays as it is
+    /// The record of the string that was coded last; without `CONTENTS`, its content stays as it is
     /// in the page.
     #[inline]
-    pub(super) fn put_string<const TEXTS: bool>(&self, out: &mut Out<'_>) {
+    pub(super) fn put_string<const CONTENTS: bool>(&self, out: &mut Out<'_>) {
         let (head, content) = self.text.put();
         out.bytes(&head);
-        if TEXTS {
+        if CONTENTS {
             out.bytes(content);
         } else {
             out.skip(content.len());

@@ -114,13 +114,14 @@ pub fn encode(pages: &[Page], out: &mut Vec<u8>) {
     Encoder::new().encode(pages, out);
 }
 
-/// Which contents of strings are decoded.
+/// Which contents of calls' arguments and of strings are decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Texts {
+pub enum Contents {
     /// All.
     #[default]
     All,
-    /// None: zeros stand in their place. All else is as it was, also what a page comes to.
+    /// None: zeros stand in their place. All else is as it was, also what a page comes to, unless
+    /// it was recorded with arguments that its records have no room for.
     None,
 }
 
@@ -154,15 +155,15 @@ impl Decoder {
         &mut self,
         bytes: &[u8],
         most: u64,
-        texts: Texts,
+        contents: Contents,
     ) -> Result<Vec<(Page, Summary)>, ColumnsError> {
-        match texts {
-            Texts::All => self.pages::<true>(bytes, most),
-            Texts::None => self.pages::<false>(bytes, most),
+        match contents {
+            Contents::All => self.pages::<true>(bytes, most),
+            Contents::None => self.pages::<false>(bytes, most),
         }
     }
 
-    fn pages<const TEXTS: bool>(
+    fn pages<const CONTENTS: bool>(
         &mut self,
         bytes: &[u8],
         most: u64,
@@ -172,7 +173,7 @@ impl Decoder {
             return Err(ColumnsError::Pages(encoded.pages));
         }
         self.block.clear();
-        let mut columns = Reading::<TEXTS>::new(&encoded);
+        let mut columns = Reading::<CONTENTS>::new(&encoded);
         let mut pages = Vec::with_capacity(encoded.pages as usize);
         for _ in 0..encoded.pages {
             pages.push(self.block.decode(&mut columns)?);
@@ -191,5 +192,5 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Page>, ColumnsError> {
 
 /// As [`decode`], with what each page comes to.
 pub fn decode_summed(bytes: &[u8]) -> Result<Vec<(Page, Summary)>, ColumnsError> {
-    Decoder::new().decode(bytes, PAGES_MAX, Texts::All)
+    Decoder::new().decode(bytes, PAGES_MAX, Contents::All)
 }

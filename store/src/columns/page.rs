@@ -82,6 +82,7 @@ impl Block {
     pub(super) fn clear(&mut self) {
         self.rings = Rings::new();
         self.models.clear();
+        self.item.clear();
     }
 
     /// Writes a page.
@@ -128,9 +129,9 @@ impl Block {
     }
 
     /// Reads a page.
-    pub(super) fn decode<const TEXTS: bool>(
+    pub(super) fn decode<const CONTENTS: bool>(
         &mut self,
-        s: &mut Reading<'_, TEXTS>,
+        s: &mut Reading<'_, CONTENTS>,
     ) -> Result<(Page, Summary), ColumnsError> {
         let (models, item) = (&mut self.models, &mut self.item);
         let mut head = Head::NONE;
@@ -158,13 +159,13 @@ impl Block {
             if item.is_tail() {
                 raw(s, std::mem::take(&mut out.left));
             } else {
-                item.put::<TEXTS>(at.lane, &mut out);
+                item.put::<CONTENTS>(at.lane, &mut out);
             }
             counted.item(item.is_counted(at.lane, !counted.begun));
             for _ in 0..item.strings(at.lane) {
                 models.string(s, ring, item);
                 counted.string(item);
-                item.put_string::<TEXTS>(&mut out);
+                item.put_string::<CONTENTS>(&mut out);
             }
             if s.failed() || out.over {
                 return Err(ColumnsError::Content);

@@ -186,6 +186,16 @@ impl Call {
     pub(super) const NONE: Self =
         Self { what: What::NONE, result: 0, words: [0; WORDS], upper: 0, ticks: 0, fine: false };
 
+    /// Takes over another one; without its contents, what alone is then known of it.
+    #[inline(always)]
+    pub(super) fn set(&mut self, of: &Self, contents: bool) {
+        if contents {
+            *self = *of;
+        } else {
+            (self.what, self.result, self.fine) = (of.what, of.result, of.fine);
+        }
+    }
+
     /// Takes over the record at the front of a page's bytes, but for its strings, where it is one;
     /// returns its length.
     #[inline(always)]
@@ -263,9 +273,10 @@ impl Call {
     }
 
     /// Puts its record, and zeros behind it; returns the number of its bytes. Straight to where it
-    /// stays: words that were just written one by one can't be read in wider pieces at once.
+    /// stays: words that were just written one by one can't be read in wider pieces at once. Without
+    /// `CONTENTS`, its arguments stay as they are in the page, zeros.
     #[inline]
-    pub(super) fn put(&self, out: &mut [u8; LONGEST]) -> usize {
+    pub(super) fn put<const CONTENTS: bool>(&self, out: &mut [u8; LONGEST]) -> usize {
         let form = self.what.form();
         let (result, ns) = (self.result as i64, u64::from(self.ticks) << 4);
         let second = match form {
@@ -277,6 +288,9 @@ impl Call {
         let (words, _) = out.as_chunks_mut::<8>();
         for (to, word) in words.iter_mut().zip([head, second]) {
             *to = word.to_le_bytes();
+        }
+        if !CONTENTS {
+            return UNIT * usize::from(self.what.length());
         }
         let words = match behind(form == form::EXITED) {
             BEHIND_SLOT => &mut out[BEHIND_SLOT..],

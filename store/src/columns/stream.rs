@@ -12,9 +12,9 @@ const STEPS: u8 = 240;
 pub(super) trait Stream {
     /// Whether values go into the columns.
     const WRITES: bool;
-    /// Whether the contents of strings are coded; where they are not, their columns are passed
-    /// over.
-    const TEXTS: bool;
+    /// Whether the contents of calls' arguments and of strings are coded; where they are not, their
+    /// columns are left alone.
+    const CONTENTS: bool;
 
     /// One byte of a column. Where the columns are at their end, 0, and [`Self::failed`] from then
     /// on.
@@ -29,9 +29,6 @@ pub(super) trait Stream {
 
     /// Bytes of a column.
     fn bytes(&mut self, column: Column, value: &mut [u8]);
-
-    /// So many bytes of a column are passed over.
-    fn skip(&mut self, column: Column, count: usize);
 
     /// What was read can't be.
     fn fail(&mut self);
@@ -214,7 +211,7 @@ fn append(column: &mut Vec<u8>, value: u64, count: usize) {
 
 impl Stream for Writing {
     const WRITES: bool = true;
-    const TEXTS: bool = true;
+    const CONTENTS: bool = true;
 
     #[inline]
     fn byte(&mut self, column: Column, value: u8) -> u8 {
@@ -244,8 +241,6 @@ impl Stream for Writing {
         self.columns[column as usize].extend_from_slice(value);
     }
 
-    fn skip(&mut self, _: Column, _: usize) {}
-
     fn fail(&mut self) {}
 
     fn failed(&self) -> bool {
@@ -258,8 +253,8 @@ impl Stream for Writing {
     }
 }
 
-/// Out of columns, with the contents of strings or without.
-pub(super) struct Reading<'a, const TEXTS: bool> {
+/// Out of columns, with the contents of arguments and strings or without.
+pub(super) struct Reading<'a, const CONTENTS: bool> {
     columns: [&'a [u8]; COLUMNS],
     /// Bits of the first byte of [`Column::Bits`] that were read.
     read: u32,
@@ -267,10 +262,16 @@ pub(super) struct Reading<'a, const TEXTS: bool> {
     has_ticks: bool,
 }
 
-impl<'a, const TEXTS: bool> Reading<'a, TEXTS> {
+impl<'a, const CONTENTS: bool> Reading<'a, CONTENTS> {
     pub(super) fn new(encoded: &Encoded<'a>) -> Self {
         let has_ticks = encoded.version >= TICKS_SINCE;
-        Self { columns: encoded.columns, read: 0, failed: false, has_ticks }
+        let mut columns = encoded.columns;
+        if !CONTENTS {
+            for column in [Column::Source, Column::Value, Column::Text] {
+                columns[column as usize] = &[];
+            }
+        }
+        Self { columns, read: 0, failed: false, has_ticks }
     }
 
     /// Bytes that nobody has read.
@@ -289,9 +290,9 @@ fn front(column: &[u8]) -> u64 {
     column.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-impl<const TEXTS: bool> Stream for Reading<'_, TEXTS> {
+impl<const CONTENTS: bool> Stream for Reading<'_, CONTENTS> {
     const WRITES: bool = false;
-    const TEXTS: bool = TEXTS;
+    const CONTENTS: bool = CONTENTS;
 
     #[inline]
     fn byte(&mut self, column: Column, _: u8) -> u8 {
@@ -338,14 +339,6 @@ impl<const TEXTS: bool> Stream for Reading<'_, TEXTS> {
                 value.copy_from_slice(bytes);
                 *column = rest;
             }
-            None => self.failed = true,
-        }
-    }
-
-    fn skip(&mut self, column: Column, count: usize) {
-        let column = &mut self.columns[column as usize];
-        match column.get(count..) {
-            Some(rest) => *column = rest,
             None => self.failed = true,
         }
     }

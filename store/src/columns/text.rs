@@ -18,7 +18,7 @@ const OLDER: u8 = 4;
 const NEW: u8 = 5;
 
 /// The strings of a block. They have numbers from 1 in the order in which they came; 0 is none.
-/// Where contents are passed over ([`Stream::TEXTS`]), of each its length alone is known.
+/// Where contents are left alone ([`Stream::CONTENTS`]), of each its length alone is known.
 pub(super) struct Texts {
     bytes: Vec<u8>,
     /// Where each ends in `bytes`, if these are kept, and the string that followed it last.
@@ -154,7 +154,7 @@ impl Texts {
         if number == 0 || usize::from(number) >= self.known.len() {
             return s.fail();
         }
-        if S::TEXTS {
+        if S::CONTENTS {
             let content = self.content(number);
             text.set(content, content.len());
         } else {
@@ -172,12 +172,12 @@ impl Texts {
         let rest = s.varint(Column::StringLength, rest as u64);
         let length = usize::try_from(rest).ok().and_then(|rest| rest.checked_add(shared));
         let length = length.filter(|length| *length <= STRING_MAX);
-        if !S::TEXTS {
+        if !S::CONTENTS {
             let Some(length) = length.filter(|_| shared <= self.range(self.last).len()) else {
                 return s.fail();
             };
             text.length = length;
-            return s.skip(Column::Text, length - shared);
+            return;
         }
         let (Some(length), Some(start)) = (length, before.get(..shared)) else { return s.fail() };
         if !S::WRITES {
@@ -196,7 +196,7 @@ impl Texts {
             return 0;
         }
         let number = self.known.len() as u16;
-        if S::TEXTS {
+        if S::CONTENTS {
             self.bytes.extend_from_slice(text.content());
         }
         let begin = self.known.last().map_or(0, |(end, _)| *end);

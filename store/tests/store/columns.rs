@@ -7,7 +7,7 @@ use flightrec_format::decode::{Body, Call, Event, Page, PageError, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::part;
 use flightrec_store::columns::{
-    ColumnsError, Decoder, Encoder, PAGES_MAX, Texts, decode, decode_summed, encode,
+    ColumnsError, Contents, Decoder, Encoder, PAGES_MAX, decode, decode_summed, encode,
 };
 use proptest::prelude::*;
 
@@ -65,22 +65,26 @@ fn comes_out(pages: &[Page]) {
     let summed = decode_summed(&encoded(pages)).unwrap();
     assert!(summed.iter().all(|(page, summary)| page.summary() == *summary));
     assert_eq!(summed.into_iter().map(|(page, _)| page).collect::<Vec<_>>(), again);
-    texts_alone_are_left_out(&encoded(pages));
+    contents_alone_are_left_out(&encoded(pages));
 }
 
-/// Without what strings hold, all else comes out as it was; whichever way was taken before.
-fn texts_alone_are_left_out(bytes: &[u8]) {
+/// Without what arguments and strings hold, all else comes out as it was; whichever way was taken
+/// before.
+fn contents_alone_are_left_out(bytes: &[u8]) {
     let mut decoder = Decoder::new();
-    let [first, without, again] = [Texts::All, Texts::None, Texts::All]
-        .map(|texts| decoder.decode(bytes, PAGES_MAX, texts).unwrap());
+    let [first, without, again] = [Contents::All, Contents::None, Contents::All]
+        .map(|contents| decoder.decode(bytes, PAGES_MAX, contents).unwrap());
     assert_eq!(first, again);
     assert_eq!(without.len(), first.len());
     for ((page, summary), (of, whole)) in without.iter().zip(&first) {
-        assert_eq!((page.header(), summary), (of.header(), whole));
-        assert_eq!(page.summary(), *summary);
-        assert!(page.brief_calls().eq(of.brief_calls()));
-        let times = |page: &Page| page.events().map(|event| event.time).collect::<Vec<_>>();
-        assert_eq!(times(page), times(of));
+        assert_eq!((page.header(), page.summary()), (of.header(), *summary));
+        // What is wrong with arguments is not seen where they are left out.
+        if whole.damage.is_none() {
+            assert_eq!(summary, whole);
+            assert!(page.brief_calls().eq(of.brief_calls()));
+            let times = |page: &Page| page.events().map(|event| event.time).collect::<Vec<_>>();
+            assert_eq!(times(page), times(of));
+        }
         let mut bytes = page.bytes().iter().zip(of.bytes());
         assert!(bytes.all(|(byte, of)| byte == of || *byte == 0));
     }

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Act, Exec, Fork, StringStatus, TaskExit, WakeContext};
-use flightrec_format::decode::{Body, Call, Event, Page, Summary, Text};
+use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::ring::Rings;
 use flightrec_store::block::BlockRef;
-use flightrec_store::columns::{Decoder, PAGES_MAX, Texts, decode, decode_summed, encode};
+use flightrec_store::columns::{Contents, Decoder, PAGES_MAX, decode, decode_summed, encode};
 use flightrec_store::header::COLUMNS;
 use flightrec_store::{Checkpoint, Content, FileHeader, FileReader, Kind, RingMark, verify};
 
@@ -460,17 +460,16 @@ fn damaged_columns_do_no_harm() {
                 let mut damaged = bytes.clone();
                 damaged[at] = value;
                 let pages = decode_summed(&damaged);
-                let without = decoder.decode(&damaged, PAGES_MAX, Texts::None);
+                let without = decoder.decode(&damaged, PAGES_MAX, Contents::None);
                 match (&pages, &without) {
                     (Ok(pages), Ok(without)) => {
                         let all = pages.iter().chain(without);
                         all.for_each(|(page, summary)| assert_eq!(page.summary(), *summary));
-                        let of = |pages: &[(_, Summary)]| -> Vec<Summary> {
-                            pages.iter().map(|(_, summary)| *summary).collect()
-                        };
-                        assert_eq!(of(pages), of(without));
+                        assert_eq!(pages.len(), without.len());
                     }
-                    _ => assert_eq!(pages.err(), without.err()),
+                    (Ok(_), Err(error)) => panic!("{error} without contents alone"),
+                    // What is left alone is not found to be wrong.
+                    (Err(_), _) => {}
                 }
             }
         }

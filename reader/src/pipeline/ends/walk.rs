@@ -67,14 +67,15 @@ pub(super) fn parts(
 }
 
 impl<'a, T: TakeEnds> Walk<'a, T> {
+    /// `room`: for so many steps of each worker.
     pub(super) fn new(
         cpu: u16,
         range: Range,
         strict: bool,
-        workers: usize,
+        (workers, room): (usize, usize),
         taker: &'a mut T,
     ) -> Self {
-        let steps = vec![Vec::new(); workers];
+        let steps = (0..workers).map(|_| Vec::with_capacity(room)).collect();
         Self { cpu, range, begun: false, strict, taker, steps, run: None }
     }
 

@@ -9,6 +9,7 @@ use flightrec_store::dir::EXTENSION;
 use flightrec_store::{FileHeader, dir, snapshots};
 
 use super::FilesError;
+use super::decoded::Decoded;
 use super::names::Superseded;
 use crate::boots::BootId;
 
@@ -44,6 +45,8 @@ pub struct SessionFiles {
     /// What need not be read for names. All who read these files share it: the stretches of a
     /// window come one after the other.
     pub(super) superseded: Arc<Mutex<Superseded>>,
+    /// What one stretch of a window decoded for the next.
+    pub(super) decoded: Arc<Decoded>,
 }
 
 /// The sessions of one boot.
@@ -162,6 +165,7 @@ fn sort(paths: Vec<PathBuf>, in_series: bool) -> (Vec<BootFiles>, Refused) {
                 session: header.session,
                 files: vec![file],
                 superseded: Arc::default(),
+                decoded: Arc::default(),
             }),
         }
     }

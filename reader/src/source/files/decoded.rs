@@ -1,12 +1,14 @@
-//! Blocks that were decoded while the blocks of a narrow question were chosen, for whoever reads
-//! them again: the next look, and then the events themselves.
+//! Blocks that were decoded, for whoever reads them again: those of a narrow question while its
+//! blocks were chosen, for the next look and then the events themselves; and those in which a
+//! stretch ends, for the next one.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Page, Summary};
-use flightrec_store::columns::Texts;
+use flightrec_store::columns::Contents;
 use flightrec_store::{Damage, PagesReader};
 use rustc_hash::FxHashMap;
 
@@ -42,7 +44,7 @@ impl Decoded {
         if let Some(pages) = self.with(|held| known(held)) {
             return Ok(pages);
         }
-        let pages = Arc::new(reader.read(job.reader, job.block, Texts::All)?);
+        let pages = Arc::new(reader.read(job.reader, job.block, Contents::All)?);
         self.with(|held| {
             let sum = held.pages.saturating_add(pages.len());
             if sum <= most() && known(held).is_none() {
@@ -51,6 +53,19 @@ impl Decoded {
             }
         });
         Ok(pages)
+    }
+
+    /// Holds a block's pages, if there is room.
+    fn hold(&self, job: &Job<'_>, pages: &Pages) {
+        let (path, offset) = (job.reader.path(), job.block.offset);
+        self.with(|held| {
+            let sum = held.pages.saturating_add(pages.len());
+            let is_held = held.blocks.get(path).is_some_and(|blocks| blocks.contains_key(&offset));
+            if sum <= most() && !is_held {
+                held.pages = sum;
+                held.blocks.entry(path.into()).or_default().insert(offset, Arc::new(pages.clone()));
+            }
+        });
     }
 
     /// Gives a block's pages away, if they are held.
@@ -81,6 +96,41 @@ impl Decoded {
 impl fmt::Debug for Decoded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Decoded({} pages)", self.with(|held| held.pages))
+    }
+}
+
+/// How blocks are decoded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Decoding<'a> {
+    /// Those that were, decoded as these are to be: they are taken from there.
+    pub(super) held: Option<&'a Decoded>,
+    /// Which contents of system calls are decoded.
+    pub(super) contents: Contents,
+    /// The blocks of system calls that end here or later are held from now on.
+    pub(super) hold_from: u64,
+}
+
+impl Decoding<'_> {
+    /// All of them, with all that they have.
+    pub(super) const ALL: Self = Self { held: None, contents: Contents::All, hold_from: u64::MAX };
+
+    /// A block's pages.
+    ///
+    /// # Errors
+    /// The block is damaged.
+    pub(super) fn pages(self, job: &Job<'_>, reader: &mut PagesReader) -> Result<Pages, Damage> {
+        let header = &job.block.header;
+        let is_call = header.lane == Some(Lane::Syscall);
+        let contents = if is_call { self.contents } else { Contents::All };
+        let known = self.held.and_then(|held| held.take(job));
+        let pages = known.map_or_else(|| reader.read(job.reader, job.block, contents), Ok)?;
+        if is_call
+            && header.last >= self.hold_from
+            && let Some(held) = self.held
+        {
+            held.hold(job, &pages);
+        }
+        Ok(pages)
     }
 }
 

@@ -5,16 +5,38 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Page, Summary};
-use flightrec_store::columns::Texts;
 use flightrec_store::{BlockRef, Damage, FileReader, PagesReader};
 
-use super::decoded::Decoded;
+use super::decoded::{Decoded, Decoding};
 use crate::observe;
 
 /// Most threads: beyond, the disk and the order in which pages are put together set the pace.
 const THREADS_MAX: usize = 8;
+
+/// Most readers at rest.
+const SPARE_MAX: usize = 2;
+
+/// Readers at rest: the next stretch need not fetch memory for their buffers and tables.
+static SPARE: Mutex<Vec<PagesReader>> = Mutex::new(Vec::new());
+
+/// A reader of blocks that goes back to rest.
+struct Spare(PagesReader);
+
+impl Spare {
+    fn take() -> Self {
+        Self(SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default())
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX && !thread::panicking() {
+            spare.push(std::mem::take(&mut self.0));
+        }
+    }
+}
 
 /// Where a block stands: in which of the files that are opened, and from which byte on. In the
 /// order of writing.
@@ -61,11 +83,11 @@ pub(super) fn each<T: Send>(
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Option<T>)>> = Mutex::new(Vec::with_capacity(jobs.len()));
     let work = || {
-        let mut pages_of = PagesReader::default();
+        let mut spare = Spare::take();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(at) else { break };
-            let seen = decoded.look(job, &mut pages_of).ok().map(|pages| look(at, &pages));
+            let seen = decoded.look(job, &mut spare.0).ok().map(|pages| look(at, &pages));
             progress.add(u64::from(job.block.header.data_len));
             done.lock().unwrap_or_else(PoisonError::into_inner).push((at, seen));
         }
@@ -108,13 +130,11 @@ pub(super) fn are_sound(jobs: &[Job<'_>]) -> bool {
 type Done = (usize, Result<Vec<(Page, Summary)>, Damage>);
 
 /// Reads blocks of pages, and hands each one's pages over in the order of `jobs`; what is damaged
-/// comes back. Those that `decoded` holds are taken from there. Of system calls, `texts` says which
-/// contents of strings are decoded. `None`: there are more pages than `most`, whatever the blocks'
-/// headers say.
+/// comes back. `None`: there are more pages than `most`, whatever the blocks' headers say.
 pub(super) fn pages<'a>(
     jobs: &[Job<'a>],
     most: usize,
-    (decoded, texts): (Option<&Decoded>, Texts),
+    decoding: Decoding<'_>,
     mut take: impl FnMut(Vec<(Page, Summary)>),
 ) -> Option<Vec<(&'a FileReader, Damage)>> {
     // No block gives more than its header says.
@@ -131,21 +151,16 @@ pub(super) fn pages<'a>(
     let count = AtomicUsize::new(0);
     let done: Mutex<Vec<Done>> = Mutex::new(Vec::with_capacity(jobs.len()));
     let work = || {
-        let mut pages_of = PagesReader::default();
+        let mut spare = Spare::take();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job @ Job { reader, block, .. }) = jobs.get(at) else { break };
-            let known = decoded.and_then(|decoded| decoded.take(job));
-            let texts = match block.header.lane {
-                Some(Lane::Syscall) => texts,
-                _ => Texts::All,
-            };
-            let content = known.map_or_else(|| pages_of.read(reader, block, texts), Ok);
+            let Some(job) = jobs.get(at) else { break };
+            let content = decoding.pages(job, &mut spare.0);
             let pages = content.as_ref().map_or(0, Vec::len);
             if count.fetch_add(pages, Ordering::Relaxed).saturating_add(pages) > most {
                 break;
             }
-            progress.add(u64::from(block.header.data_len));
+            progress.add(u64::from(job.block.header.data_len));
             done.lock().unwrap_or_else(PoisonError::into_inner).push((at, content));
         }
     };

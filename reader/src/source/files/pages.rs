@@ -6,9 +6,9 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::{LaneStream, Rings};
-use flightrec_store::columns::Texts;
 use flightrec_store::{BlockRef, Damage, FileReader};
 
+use super::decoded::{Decoded, Decoding};
 use super::names::Superseded;
 use super::session::Pick;
 use super::{FilesError, load, names, select};
@@ -34,10 +34,13 @@ pub(super) fn read_pages<'a>(
     opened: &[&'a FileReader],
     window: Window,
     pick: Pick<'_>,
-    superseded: &Mutex<Superseded>,
+    (superseded, shared): (&Mutex<Superseded>, &Decoded),
     into: &mut Vec<(Page, Summary)>,
 ) -> Result<Lost<'a>, FilesError> {
-    let mut jobs = select::needed(opened, window, pick.lanes());
+    let mut jobs = match pick {
+        Pick::CallEnds { is_sure: true, .. } => select::inside(opened, window, pick.lanes()),
+        _ => select::needed(opened, window, pick.lanes()),
+    };
     jobs.retain(|job| pick.has(job));
     let too_much = || FilesError::TooMuch(memory::pages_max());
     let most = |held: usize| most_pages().saturating_sub(held);
@@ -51,14 +54,12 @@ pub(super) fn read_pages<'a>(
         into.extend(pages);
         lost
     } else {
-        load::pages(&early, most(into.len()), (None, Texts::All), |pages| into.extend(pages))
+        load::pages(&early, most(into.len()), Decoding::ALL, |pages| into.extend(pages))
             .ok_or_else(too_much)?
     };
     lost.extend(
-        load::pages(&within, most(into.len()), (pick.decoded(), pick.texts()), |pages| {
-            into.extend(pages);
-        })
-        .ok_or_else(too_much)?,
+        load::pages(&within, most(into.len()), pick.decoding(shared), |pages| into.extend(pages))
+            .ok_or_else(too_much)?,
     );
     Ok(lost)
 }

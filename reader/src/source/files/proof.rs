@@ -17,9 +17,9 @@ use flightrec_format::meta::Meta;
 use flightrec_format::part;
 use flightrec_format::ring::LaneStream;
 use flightrec_format::totals::Totals;
-use flightrec_store::columns::Texts;
 use flightrec_store::{Content, FileReader, Kind, RingMark};
 
+use super::decoded::Decoding;
 use super::load::{self, Job};
 use super::marks::Mark;
 use super::pages::{most_pages, streams};
@@ -70,9 +70,7 @@ impl Proof<'_> {
         // Some of them are held twice.
         let most = most_pages() / 2;
         let mut pages = Vec::new();
-        if !load::pages(&ends, most, (None, Texts::All), |of_block| pages.extend(of_block))?
-            .is_empty()
-        {
+        if !load::pages(&ends, most, Decoding::ALL, |of_block| pages.extend(of_block))?.is_empty() {
             return None;
         }
         let streams = streams(self.meta, self.telling(&pages));

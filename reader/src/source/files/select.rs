@@ -35,12 +35,22 @@ pub(super) fn needed<'a>(
     window: Window,
     lanes: &[Lane],
 ) -> Vec<Job<'a>> {
+    let mut needed = inside(opened, window, lanes);
+    needed.extend(lanes.iter().filter_map(|lane| before(jobs(opened), *lane, window.from)));
+    needed
+}
+
+/// The blocks of pages that may hold events of the window.
+pub(super) fn inside<'a>(
+    opened: &[&'a FileReader],
+    window: Window,
+    lanes: &[Lane],
+) -> Vec<Job<'a>> {
     let of_file = |(file, reader): (usize, &&'a FileReader)| {
         let reader: &'a FileReader = reader;
         pages(reader.blocks(), window, lanes).map(move |block| Job { file, reader, block })
     };
-    let inside = opened.iter().enumerate().flat_map(of_file);
-    inside.chain(lanes.iter().filter_map(|lane| before(jobs(opened), *lane, window.from))).collect()
+    opened.iter().enumerate().flat_map(of_file).collect()
 }
 
 /// The last block of a lane that ends before a moment: a ring's first page of the window most often

@@ -9,12 +9,12 @@ use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::meta::{Meta, WALL_STEP_NS};
 use flightrec_format::totals::Totals;
-use flightrec_store::columns::Texts;
+use flightrec_store::columns::Contents;
 use flightrec_store::{Clocks, Content, Damage, FileReader, Kind, What};
 
 use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::catalog::{SessionFiles, StoredFile};
-use super::decoded::Decoded;
+use super::decoded::{Decoded, Decoding};
 use super::marks::{self, between, marks, to_the_marks};
 use super::named::Named;
 use super::names::Superseded;
@@ -49,6 +49,8 @@ pub struct SessionSource {
     remarks: Vec<String>,
     /// What need not be read for names.
     superseded: Arc<Mutex<Superseded>>,
+    /// What one stretch decoded for the next.
+    shared: Arc<Decoded>,
     /// The names of functions and binaries that all of it has, and of what was probed, once they
     /// were read.
     names: Option<Named>,
@@ -76,8 +78,13 @@ struct End {
 pub enum Pick<'a> {
     /// All of these lanes.
     Lanes(&'a [Lane]),
-    /// Those of system calls, without the contents of their strings, and of the task lane.
-    CallEnds,
+    /// Those of system calls, without the contents of arguments and strings, and of the task lane.
+    CallEnds {
+        /// It is known that nothing is missing.
+        is_sure: bool,
+        /// Whoever reads on does so from here: the blocks that reach it are held decoded.
+        until: u64,
+    },
     /// Those that were chosen. Nothing is missing.
     Chosen(&'a Chosen),
 }
@@ -86,37 +93,32 @@ impl<'a> Pick<'a> {
     pub(super) fn lanes(self) -> &'a [Lane] {
         match self {
             Self::Lanes(lanes) => lanes,
-            Self::CallEnds => &[Lane::Syscall, Lane::Task],
+            Self::CallEnds { .. } => &[Lane::Syscall, Lane::Task],
             Self::Chosen(_) => &Lane::RINGS,
         }
     }
 
     pub(super) fn has(self, job: &load::Job<'_>) -> bool {
         match self {
-            Self::Lanes(_) | Self::CallEnds => true,
+            Self::Lanes(_) | Self::CallEnds { .. } => true,
             Self::Chosen(chosen) => chosen.has(job),
         }
     }
 
-    /// Those of them that are decoded already.
-    pub(super) fn decoded(self) -> Option<&'a Decoded> {
+    /// How they are decoded; `shared`: what other stretches decoded for this one.
+    pub(super) fn decoding(self, shared: &'a Decoded) -> Decoding<'a> {
         match self {
-            Self::Lanes(_) | Self::CallEnds => None,
-            Self::Chosen(chosen) => Some(chosen.decoded()),
+            Self::Lanes(_) => Decoding::ALL,
+            Self::CallEnds { until, .. } => {
+                Decoding { held: Some(shared), contents: Contents::None, hold_from: until }
+            }
+            Self::Chosen(chosen) => Decoding { held: Some(chosen.decoded()), ..Decoding::ALL },
         }
     }
 
-    /// Which contents of system calls' strings are decoded.
-    pub(super) fn texts(self) -> Texts {
-        match self {
-            Self::CallEnds => Texts::None,
-            Self::Lanes(_) | Self::Chosen(_) => Texts::All,
-        }
-    }
-
-    /// Whether what a lane lacks was not recorded.
-    fn is_whole(self) -> bool {
-        !matches!(self, Self::Chosen(_))
+    /// Whether what a lane lacks is still to be told.
+    pub(super) fn is_whole(self) -> bool {
+        !matches!(self, Self::Chosen(_) | Self::CallEnds { is_sure: true, .. })
     }
 }
 
@@ -166,6 +168,7 @@ impl SessionSource {
             end: End { now: 0, closed: false },
             remarks: Vec::new(),
             superseded: session.superseded,
+            shared: session.decoded,
             names: None,
         };
         source.end = source.find_end()?;
@@ -606,7 +609,8 @@ impl SessionSource {
             asked = to_the_marks(window, before.as_ref(), &after);
         }
         let mut pages = Vec::new();
-        let mut lost = read_pages(&opened, asked, pick, &self.superseded, &mut pages)?;
+        let held = (&*self.superseded, &*self.shared);
+        let mut lost = read_pages(&opened, asked, pick, held, &mut pages)?;
         let further = to_the_marks(window, before.as_ref(), &after);
         let needs = |lane: &Lane| {
             (*lane, rims::needs(*lane, window.from, &pages, &meta, before.as_ref(), &after))
@@ -620,7 +624,7 @@ impl SessionSource {
         let again = asked != further && (!lost.is_empty() || !needs.is_empty());
         if again && fits(further) {
             pages = Vec::new();
-            lost = read_pages(&opened, further, pick, &self.superseded, &mut pages)?;
+            lost = read_pages(&opened, further, pick, held, &mut pages)?;
         } else {
             for (lane, needs) in needs {
                 lost.extend(rims::read(&opened, (window, further), lane, &needs, &mut pages));

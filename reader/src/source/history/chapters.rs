@@ -150,7 +150,7 @@ impl FilesPart {
         let pick = match needs {
             Needs::All => Pick::Lanes(&Lane::RINGS),
             Needs::Lanes(lanes) => Pick::Lanes(lanes),
-            Needs::CallEnds => Pick::CallEnds,
+            Needs::CallEnds => Pick::CallEnds { is_sure, until: self.cut },
             Needs::Chosen(chosen) => {
                 threads.clone_from(&chosen.threads);
                 Pick::Chosen(chosen)

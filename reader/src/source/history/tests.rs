@@ -24,6 +24,7 @@ const STARTED: u64 = 1_000;
 const CALLS: u64 = 30_000;
 /// One a millisecond.
 const PACE: u64 = 1_000_000;
+const TASKS: Needs = Needs::Lanes(&[Lane::Task]);
 
 /// Files of one ring, each with so many pages, blocks of eight. `late`: by a recorder that wrote
 /// nothing until the end.
@@ -272,11 +273,13 @@ fn nothing_is_foretold_where_the_counters_know_more() {
     assert_eq!(before, None);
 }
 
-/// Who needs no more than the task lane of what is foretold: for each chapter, whether it was read
-/// in part, and how many pages of calls it has.
+/// Who does not need all of what is foretold: for each chapter, whether it was read in part, and how
+/// many pages of calls it has; and the calls.
 struct Narrow {
+    needs: Needs,
     is_foretold: bool,
     chapters: Vec<(bool, usize)>,
+    calls: Vec<u32>,
 }
 
 impl Visitor<SourceError> for Narrow {
@@ -290,22 +293,46 @@ impl Visitor<SourceError> for Narrow {
     }
 
     fn needs(&self) -> Needs {
-        if self.is_foretold { Needs::Lanes(&[Lane::Task]) } else { Needs::All }
+        if self.is_foretold { self.needs.clone() } else { Needs::All }
     }
 
     fn take(&mut self, chapter: Chapter) -> Result<Go, SourceError> {
         let pages = chapter.recording.streams.iter().map(|stream| stream.pages().len()).sum();
         self.chapters.push((chapter.is_narrow, pages));
+        let window = chapter.windows(&chapter.recording.wall_clock(0)).hull();
+        let pages = chapter.recording.streams.iter().flat_map(LaneStream::pages);
+        let calls = pages.flat_map(Page::brief_calls).filter(|call| window.contains(call.time));
+        self.calls.extend(calls.map(|call| call.tid));
         Ok(Go::On)
     }
 }
 
-fn narrow(dir: &Path, since: Edge) -> Vec<(bool, usize)> {
+fn narrow(dir: &Path, since: Edge, needs: Needs) -> (Vec<(bool, usize)>, Vec<u32>) {
     let plan = HistoryPlan { place: HistoryPlace::Store(dir.into()), boot: None };
     let question = Question { since, until: Edge::Open, everything: false };
-    let mut visitor = Narrow { is_foretold: false, chapters: Vec::new() };
+    let (chapters, calls) = (Vec::new(), Vec::new());
+    let mut visitor = Narrow { needs, is_foretold: false, chapters, calls };
     read(&plan, question, &mut visitor).unwrap();
-    visitor.chapters
+    (visitor.chapters, visitor.calls)
+}
+
+/// The calls of blocks that two stretches share belong to one of them.
+#[test]
+fn every_stretch_has_the_ends_of_its_calls() {
+    for (pages_each, late) in [(20, false), (500, false), (20, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), pages_each, late);
+        for (since, calls) in [(Edge::Open, 0..CALLS), (Edge::Ago(20_000 * PACE), 10_000..CALLS)] {
+            let (chapters, told) = narrow(dir.path(), since, Needs::CallEnds);
+            assert!(chapters.len() > 2 && chapters.iter().all(|of| of.1 > 0), "{chapters:?}");
+            let calls: Vec<u32> = calls.map(|call| call as u32).collect();
+            assert_eq!(told, calls, "{chapters:?}");
+            if !late {
+                let narrow = chapters.iter().filter(|of| of.0).count();
+                assert!(narrow + 1 >= chapters.len(), "{chapters:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -313,10 +340,10 @@ fn of_what_is_foretold_no_more_is_read_than_is_needed() {
     for pages_each in [20, 500] {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), pages_each, false);
-        let chapters = narrow(dir.path(), Edge::Ago(20_000 * PACE));
+        let (chapters, _) = narrow(dir.path(), Edge::Ago(20_000 * PACE), TASKS);
         assert!(chapters.len() > 1 && chapters.iter().all(|of| *of == (true, 0)), "{chapters:?}");
         // Nothing tells of the time before the files: the first stretch is read.
-        let chapters = narrow(dir.path(), Edge::Open);
+        let (chapters, _) = narrow(dir.path(), Edge::Open, TASKS);
         let (first, others) = chapters.split_first().unwrap();
         assert!(!first.0 && first.1 > 0 && others.len() > 1, "{chapters:?}");
         assert!(others.iter().all(|of| *of == (true, 0)), "{chapters:?}");
@@ -328,6 +355,6 @@ fn of_what_is_foretold_no_more_is_read_than_is_needed() {
 fn where_the_clock_was_set_all_is_read() {
     let dir = tempfile::tempdir().unwrap();
     write_set(dir.path(), 500, false, Some(20_000));
-    let chapters = narrow(dir.path(), Edge::Ago(25_000 * PACE));
+    let (chapters, _) = narrow(dir.path(), Edge::Ago(25_000 * PACE), TASKS);
     assert!(chapters.len() > 1 && chapters.iter().all(|(narrow, _)| !narrow), "{chapters:?}");
 }
