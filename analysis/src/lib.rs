@@ -20,6 +20,7 @@ pub mod reason;
 pub mod stretches;
 mod task_state;
 mod threads;
+pub mod trace_context;
 pub mod transfer;
 pub mod why;
 

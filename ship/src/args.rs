@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 const AFTER: &str = "\
 Examples:
   flight-ship --check
-        try everything that the service needs, the storage included, and say what is wrong
+        try everything that the service needs, storage and collector included
   flight-ship status
         what is shipped, what waits, and what is in the way
   flight-ship --once --config ./flight-ship.toml --state-dir /tmp/ship
@@ -26,7 +26,7 @@ Environment:
   FLIGHT_SHIP_LOG
         log levels: error, warn, info, debug or trace, or module=level, separated by commas
   CREDENTIALS_DIRECTORY
-        credentials for the storage, a file each, as systemd hands them over
+        credentials for the storage and a collector, a file each, as systemd hands them over
   AWS_*, GOOGLE_*, AZURE_*
         credentials and settings of the storage, as the clouds' own tools know them
 
@@ -44,11 +44,12 @@ Exit status:
   2  wrong usage or configuration, or could not start; the last line says why, and what to do
   3  --once: all that is left is shipped, but something was lost or could not be made";
 
-/// Ship snapshots and sums of minutes of the flight recorder to object storage.
+/// Ship snapshots and sums of the flight recorder to object storage, and tell a collector of them.
 ///
 /// Makes Parquet tables and pages of what flightd keeps, and uploads them to S3-compatible storage,
 /// Google Cloud Storage, Azure or a directory, in a layout that DuckDB, ClickHouse, Spark and
-/// others read. It needs no rights but to read flightd's state directory (group flightrec).
+/// others read. Tells a collector of OpenTelemetry of snapshots, metrics and waits. It needs no
+/// rights but to read flightd's state directory (group flightrec).
 #[derive(Debug, Parser)]
 #[command(name = "flight-ship", version, after_help = AFTER)]
 pub struct Args {

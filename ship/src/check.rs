@@ -8,8 +8,9 @@ use flightrec_sums::dir;
 use nix::sys::statvfs::statvfs;
 use object_store::path::Path as Name;
 
-use crate::config::{Config, Target};
+use crate::config::Config;
 use crate::files;
+use crate::otlp::client::{Collector, Signal};
 use crate::service;
 use crate::source;
 use crate::storage::{Problem, Storage};
@@ -34,7 +35,13 @@ pub async fn check(config: &Config, state_dir: &Path, mut say: impl FnMut(&str))
     step("recordings", recordings(config));
     step("state directory", own(config, state_dir));
     step("flightctl", tool());
-    step("storage", storage(config, state_dir).await);
+    let is_told = !config.otlp.endpoint.is_empty();
+    if !config.ship.to.is_empty() || !is_told {
+        step("storage", storage(config, state_dir).await);
+    }
+    if is_told {
+        step("collector", collector(config).await);
+    }
     fine
 }
 
@@ -97,11 +104,9 @@ fn tool() -> Step {
 
 /// The storage: an object is written, read and removed.
 async fn storage(config: &Config, state_dir: &Path) -> Step {
-    if config.ship.to.is_empty() {
-        return Err(service::StartError::NoTarget.to_string());
-    }
-    let target = Target::parse(&config.ship.to).map_err(|e| e.to_string())?;
-    let layout = service::layout(config, &target, state_dir);
+    let target = service::target(config).map_err(|e| e.to_string())?;
+    let target = target.ok_or_else(|| service::StartError::NoTarget.to_string())?;
+    let layout = service::layout(config, Some(&target), state_dir);
     let storage = Storage::open(target, &config.storage).map_err(|e| e.to_string())?;
     let began = Instant::now();
     let tried = trial(&storage, &layout.probe()).await;
@@ -109,6 +114,25 @@ async fn storage(config: &Config, state_dir: &Path) -> Step {
     let said =
         |()| format!("{}: an object was written, read and removed in {ms} ms", storage.place());
     tried.map(said)
+}
+
+/// The collector: a request without content is sent for each signal that is told.
+async fn collector(config: &Config) -> Step {
+    let collector = Collector::open(&config.otlp).map_err(|e| e.to_string())?;
+    let began = Instant::now();
+    let has_metrics = !config.otlp.metrics_interval.duration().is_zero();
+    let all = [
+        (Signal::Logs, "logs", true),
+        (Signal::Traces, "traces", config.otlp.spans > 0),
+        (Signal::Metrics, "metrics", has_metrics),
+    ];
+    let wanted: Vec<_> = all.into_iter().filter(|(.., wanted)| *wanted).collect();
+    for (signal, name, _) in &wanted {
+        collector.probe(*signal).await.map_err(|e| format!("{name}: {e}"))?;
+    }
+    let names: Vec<&str> = wanted.iter().map(|(_, name, _)| *name).collect();
+    let ms = began.elapsed().as_millis();
+    Ok(format!("{}: {} were taken, in {ms} ms", collector.place(), names.join(", ")))
 }
 
 async fn trial(storage: &Storage, name: &Name) -> Result<(), String> {
@@ -150,5 +174,29 @@ mod tests {
         check(&config, &own, |line| lines.push(line.to_owned())).await;
         assert!(lines[1].contains("MiB are free, and [limits] spool allows 1000TiB"), "{lines:?}");
         assert!(lines[3].contains("[ship] to names no storage"), "{lines:?}");
+    }
+
+    #[tokio::test]
+    async fn a_collector_is_tried_by_all_that_it_is_told() {
+        use crate::config::Protocol;
+        use crate::otlp::fake::{Fake, Say};
+        let dir = tempfile::tempdir().unwrap();
+        let fake = Fake::start(Protocol::Grpc).await;
+        let mut config = Config { otlp: fake.config(), ..Config::default() };
+        let said = async |config: &Config| {
+            let mut lines = Vec::new();
+            check(config, dir.path(), |line| lines.push(line.to_owned())).await;
+            // No storage is configured, so none is tried.
+            assert_eq!(lines.len(), 4, "{lines:?}");
+            lines.pop().unwrap()
+        };
+        let fine = said(&config).await;
+        assert!(fine.contains("(grpc): logs, traces, metrics were taken"), "{fine}");
+        fake.always(Some(("Trace", Say::Grpc(12, String::new()))));
+        let wrong = said(&config).await;
+        assert!(wrong.starts_with("FAILED  collector: traces: "), "{wrong}");
+        config.otlp.spans = 0;
+        let fine = said(&config).await;
+        assert!(fine.contains("logs, metrics were taken"), "{fine}");
     }
 }

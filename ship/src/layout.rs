@@ -102,12 +102,16 @@ pub fn host_name() -> String {
 /// What tells this machine from others of the same name: a hash of `/etc/machine-id`, which itself
 /// is to be kept from others (machine-id(5)); `fallback` where there is none.
 pub fn machine(fallback: &str) -> String {
-    let id = read("/etc/machine-id").unwrap_or_default();
-    let id = id.trim();
+    let id = machine_id();
     let digest =
-        Sha256::digest(format!("flight-ship {}", if id.is_empty() { fallback } else { id }));
+        Sha256::digest(format!("flight-ship {}", if id.is_empty() { fallback } else { &id }));
     let [a, b, c, d, ..] = digest[..] else { return String::new() };
     format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
+}
+
+/// What `/etc/machine-id` has; empty: there is none.
+pub(crate) fn machine_id() -> String {
+    read("/etc/machine-id").unwrap_or_default().trim().to_owned()
 }
 
 fn read(path: &str) -> io::Result<String> {

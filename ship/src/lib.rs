@@ -1,4 +1,5 @@
-//! `flight-ship`: ships what the flight recorder keeps to object storage.
+//! `flight-ship`: ships what the flight recorder keeps to object storage, and tells a collector of
+//! OpenTelemetry of it.
 //!
 //! - It reads the state directory of flightd: [`source`] has the snapshots and the hours of sums
 //!   that are there.
@@ -9,7 +10,8 @@
 //!   at any moment leaves neither doubles nor holes.
 //! - What is complete, and what is missing, is a table of its own ([`told`]): one small file for
 //!   each host and hour.
-//! - [`service`] brings them together: one task makes, another one uploads. [`limits`] bound what
+//! - [`otlp`] tells a collector of snapshots, metrics and waits, without the journal and the spool.
+//! - [`service`] brings them together: one task makes, another one uploads, others tell. [`limits`] bound what
 //!   goes over the network, the spool what waits.
 //!
 //! Modules import those below them only (`cargo xtask check-modules`): [`hour`], [`config`],
@@ -19,6 +21,7 @@
 pub mod args;
 pub mod check;
 pub mod config;
+mod credentials;
 pub mod files;
 pub mod hour;
 pub mod journal;
@@ -27,10 +30,12 @@ pub mod ledger;
 pub mod limits;
 pub mod make;
 pub mod metrics;
+pub mod otlp;
 pub mod report;
 pub mod run;
 pub mod service;
 pub mod source;
 pub mod spool;
 pub mod storage;
+mod tls;
 pub mod told;

@@ -2,7 +2,8 @@
 
 use std::fmt::{Display, Write as _};
 
-use crate::report::Report;
+use crate::otlp::client::Kind;
+use crate::report::{Otlp, Report};
 
 /// The kinds of problems, in metrics.
 const KINDS: [&str; 11] = [
@@ -93,24 +94,71 @@ pub fn text(report: &Report) -> String {
     );
     let failures: &dyn Display = &report.failures;
     one("flightship_failures", "counter", "Attempts to upload that failed.", &[("", failures)]);
+    if let Some(of) = &report.otlp {
+        otlp(of, &mut one);
+    }
     out.push_str("# EOF\n");
     out
+}
+
+/// What writes a family: its name, its type, what it is, and its samples.
+type Write<'a> = dyn FnMut(&str, &str, &str, &[(&str, &dyn Display)]) + 'a;
+
+/// How it stands with a collector.
+fn otlp(of: &Otlp, one: &mut Write<'_>) {
+    let last = of.last as f64 / 1e9;
+    one(
+        "flightship_otlp_last_timestamp_seconds",
+        "gauge",
+        "When the collector took something last; 0: not yet.",
+        &[("", &last)],
+    );
+    let present = of.problem.as_ref().map(|problem| problem.kind.as_str());
+    let problems: Vec<(String, u8)> = Kind::ALL
+        .iter()
+        .map(|kind| kind.name())
+        .map(|kind| (format!("{{kind=\"{kind}\"}}"), u8::from(present == Some(kind))))
+        .collect();
+    let problems: Vec<(&str, &dyn Display)> =
+        problems.iter().map(|(labels, value)| (labels.as_str(), value as &dyn Display)).collect();
+    one("flightship_otlp_problem", "gauge", "What is wrong with the collector now.", &problems);
+    let help = "Snapshots that wait to be told.";
+    one("flightship_otlp_waiting", "gauge", help, &[("", &of.waiting)]);
+    let counters: [(&str, &str, &u64); 8] = [
+        ("flightship_otlp_snapshots", "Snapshots told.", &of.records),
+        ("flightship_otlp_spans", "Spans told.", &of.spans),
+        ("flightship_otlp_points", "Points of metrics told.", &of.points),
+        ("flightship_otlp_snapshots_left_out", "Snapshots left out.", &of.left_out),
+        ("flightship_otlp_spans_left_out", "Spans left out.", &of.spans_left_out),
+        (
+            "flightship_otlp_rejected",
+            "Records, spans and points that the collector rejected.",
+            &of.rejected,
+        ),
+        ("flightship_otlp_refused", "Requests that the collector refused.", &of.refused),
+        ("flightship_otlp_failures", "Requests that failed.", &of.failures),
+    ];
+    for (name, help, value) in counters {
+        one(name, "counter", help, &[("", value)]);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::Problem;
-    use crate::storage::Kind;
 
     #[test]
     fn each_sample_is_of_a_family() {
         let problem = Problem { kind: "tls".into(), message: String::new(), since: 0 };
-        let report = Report { problem: Some(problem), objects: 7, ..Report::default() };
+        let otlp = Otlp { problem: Some(problem.clone()), ..Otlp::default() };
+        let report =
+            Report { problem: Some(problem), objects: 7, otlp: Some(otlp), ..Report::default() };
         let text = text(&report);
         assert!(text.contains("\nflightship_problem{kind=\"tls\"} 1\n"), "{text}");
         assert!(text.contains("\nflightship_problem{kind=\"clock\"} 0\n"), "{text}");
         assert!(text.contains("\nflightship_uploaded_objects_total 7\n"), "{text}");
+        assert!(text.contains("\nflightship_otlp_problem{kind=\"tls\"} 1\n"), "{text}");
         assert!(text.ends_with("# EOF\n"));
         let mut family = String::new();
         for line in text.lines().filter(|line| *line != "# EOF") {
@@ -123,6 +171,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_problem_has_its_sample() {
+        use crate::storage::Kind;
         for kind in [
             Kind::Bucket,
             Kind::Credentials,

@@ -62,6 +62,40 @@ pub struct Report {
     pub failures: u64,
     /// The last things that could not be made or were lost, and why.
     pub remarks: Vec<String>,
+    /// A collector; `None`: none is told.
+    pub otlp: Option<Otlp>,
+}
+
+/// How it stands with a collector.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Otlp {
+    /// Where it is.
+    pub collector: String,
+    /// What is wrong with it; `None`: nothing is known to be.
+    pub problem: Option<Problem>,
+    /// What is wrong with the state directories; `None`: nothing is known to be.
+    pub trouble: Option<String>,
+    /// When it took something last, ns since 1970; 0: not yet.
+    pub last: i64,
+    /// Snapshots that are to be told.
+    pub waiting: u64,
+    /// Snapshots that were.
+    pub records: u64,
+    /// Spans that were.
+    pub spans: u64,
+    /// Points of metrics that were.
+    pub points: u64,
+    /// Snapshots that were left out.
+    pub left_out: u64,
+    /// Spans that were.
+    pub spans_left_out: u64,
+    /// What the collector said that it did not take.
+    pub rejected: u64,
+    /// Requests that it refused.
+    pub refused: u64,
+    /// Requests that failed, and were sent again.
+    pub failures: u64,
 }
 
 /// What is wrong with the storage.
@@ -108,15 +142,34 @@ impl Report {
             if self.running { "running" } else { "NOT RUNNING" },
             moment(self.at)
         )];
-        lines.push(format!("storage:     {}, as host {}", self.storage, self.host));
-        match &self.problem {
-            None if self.last_upload == 0 => lines.push("             nothing uploaded yet".into()),
-            None => lines.push(format!("             last upload {}", moment(self.last_upload))),
-            Some(problem) => {
-                let since = moment(problem.since);
-                lines.push(format!("             NOT REACHED since {since}: {}", problem.message));
-            }
+        let reached =
+            |problem: &Option<Problem>, last: i64, nothing: &str, something: &str| match problem {
+                None if last == 0 => format!("             {nothing}"),
+                None => format!("             {something} {}", moment(last)),
+                Some(problem) => {
+                    let since = moment(problem.since);
+                    format!("             NOT REACHED since {since}: {}", problem.message)
+                }
+            };
+        if let Some(of) = &self.otlp {
+            lines.push(format!("collector:   {}, as host {}", of.collector, self.host));
+            lines.push(reached(&of.problem, of.last, "nothing told yet", "last told"));
+            lines.extend(of.trouble.iter().map(|trouble| format!("TROUBLE:     {trouble}")));
+            lines.push(format!(
+                "told:        {} snapshots, {} spans, {} points of metrics; {} waiting",
+                of.records, of.spans, of.points, of.waiting
+            ));
+            lines.push(format!(
+                "             {} snapshots and {} spans left out, {} rejected, {} requests refused",
+                of.left_out, of.spans_left_out, of.rejected, of.refused
+            ));
         }
+        if self.storage.is_empty() {
+            lines.push(String::new());
+            return lines.join("\n");
+        }
+        lines.push(format!("storage:     {}, as host {}", self.storage, self.host));
+        lines.push(reached(&self.problem, self.last_upload, "nothing uploaded yet", "last upload"));
         lines.extend(self.trouble.iter().map(|trouble| format!("TROUBLE:     {trouble}")));
         let full = if self.spool_full { ", FULL" } else { "" };
         lines.push(format!(
@@ -140,6 +193,11 @@ impl Report {
         lines.push(String::new());
         lines.join("\n")
     }
+}
+
+/// A text of somebody else, on one line of bounded length.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
 }
 
 /// A size for people.
@@ -187,6 +245,31 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn a_collector_is_told_of_as_well_or_alone() {
+        let problem = Problem { kind: "busy".into(), message: "later".into(), since: 0 };
+        let otlp = Otlp {
+            collector: "http://c:4318 (http)".into(),
+            problem: Some(problem),
+            records: 7,
+            left_out: 2,
+            ..Otlp::default()
+        };
+        let mut report = Report { otlp: Some(otlp), host: "web1".into(), ..Report::default() };
+        let alone = report.text(&TimeZone::UTC);
+        assert_eq!(
+            alone,
+            "flight-ship: NOT RUNNING, as of 1970-01-01 00:00:00 UTC\n\
+             collector:   http://c:4318 (http), as host web1\n             \
+             NOT REACHED since 1970-01-01 00:00:00 UTC: later\n\
+             told:        7 snapshots, 0 spans, 0 points of metrics; 0 waiting\n             \
+             2 snapshots and 0 spans left out, 0 rejected, 0 requests refused\n"
+        );
+        report.storage = "the bucket \"b\"".into();
+        let both = report.text(&TimeZone::UTC);
+        assert!(both.contains("collector: ") && both.contains("storage: "), "{both}");
     }
 
     #[test]

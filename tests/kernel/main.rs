@@ -39,6 +39,7 @@ mod memory;
 mod modes;
 mod names;
 mod network;
+mod otlp;
 mod own_calls;
 mod padded;
 mod pingpong;

@@ -48,6 +48,8 @@ const TRACE_CMD: [&str; 1] = ["export::trace_dat_has_the_same_events"];
 const KERNELSHARK: &str = "export_kernelshark::kernelshark_has_the_same_events";
 const CTF: [&str; 1] = ["export::ctf_has_the_same_events"];
 
+/// Those that need a collector.
+const ROTEL: [&str; 2] = ["otlp::rotel_takes_all_of_it", "otlp::kills_lose_nothing"];
 /// Those that need an S3 server.
 const S3: [&str; 2] =
     ["ship::s3_has_each_object_once_whoever_is_killed", "ship::tls_with_a_certificate_of_ones_own"];
@@ -146,6 +148,10 @@ fn lacking() -> Vec<(&'static str, String)> {
     if !repository().join("target/judges/s3").is_dir() {
         let why = "the S3 server is not installed (tests/judges/s3/setup.sh)";
         lacking.extend(S3.map(|test| (test, why.to_owned())));
+    }
+    if !repository().join("target/judges/otlp").is_dir() {
+        let why = "rotel, a collector, is not installed (tests/judges/otlp/setup.sh)";
+        lacking.extend(ROTEL.map(|test| (test, why.to_owned())));
     }
     if let Err(e) = MemoryGroup::try_make(1 << 30) {
         lacking.extend(

@@ -33,6 +33,7 @@ mod starved;
 mod story;
 #[cfg(test)]
 mod tests;
+mod traced;
 mod track;
 mod wait;
 mod worst;
@@ -41,4 +42,5 @@ pub use self::answer::{Answer, Culprit, Link, Share, Who};
 pub use self::kinds::CallKind;
 pub use self::names::{Names, Told};
 pub use self::story::{Known, Story};
+pub use self::traced::{Traced, TracedWait};
 pub use self::worst::{SlowCall, Subject};

@@ -3,6 +3,7 @@
 mod blame;
 mod parts;
 mod rivals;
+mod traced;
 mod traps;
 
 use flightrec_format::abi::kinds::{BlockComplete, Fork, Kind, SignalGenerate, Throttle};

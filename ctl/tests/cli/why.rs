@@ -2,8 +2,8 @@
 //! schema that is published, and questions that have no answer.
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{Abi, WakeContext};
-use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::abi::record::{Abi, StringStatus, WakeContext};
+use flightrec_format::decode::{Body, Call, Event, Text};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -37,9 +37,18 @@ fn switch(time: u64, cpu: u16, tid: u32, prev_state: u16, next: u32) -> Event {
 /// Thread 71 waits in write for 72, which runs, for 400 ms; without the scheduling events of CPU
 /// 1 if they are not `whole`.
 pub(crate) fn recording(whole: bool) -> TempDir {
+    marked(whole, None)
+}
+
+/// The same, where thread 71 wrote this mark before.
+fn marked(whole: bool, mark: Option<&str>) -> TempDir {
     let start = NOW - SECOND;
     let at = |ms: u64| start + ms * MS;
     let mut recording = Recording::new();
+    if let Some(text) = mark {
+        let text = Text { index: 0, status: StringStatus::Whole, bytes: text.as_bytes().into() };
+        recording.push(Lane::Task, &event(at(5), 0, 71, Body::Mark(text)));
+    }
     let calls = [
         event(at(10), 0, 71, Body::Enter(call(WRITE))),
         event(at(411), 0, 71, Body::Exit { call: call(WRITE), ret: 1, entered: None }),
@@ -114,6 +123,38 @@ fn a_wait_is_followed_to_who_ran_meanwhile() {
         let found = stdout(&why(&dir, args));
         assert!(found.starts_with("thread 71 waited"), "{args:?}: {found}");
     }
+}
+
+#[test]
+fn waits_in_spans_are_told_where_they_are_asked_for() {
+    let mark = "traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let dir = marked(true, Some(mark));
+    let json = ["--tid", "71", "--last", "1s", "--format", "json"];
+    let plain = valid(&why(&dir, &json));
+    assert!(plain.get("spans").is_none() && plain.get("trace").is_none(), "{plain:#}");
+    let answer = valid(&why(&dir, &[&json[..], &["--spans", "5"]].concat()));
+    assert_eq!(answer["trace"]["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+    let spans = answer["spans"].as_array().unwrap();
+    assert_eq!((spans.len(), &answer["spans_left_out"]), (1, &0.into()), "{answer:#}");
+    assert_eq!((&spans[0]["call"], &spans[0]["state"]), (&"write".into(), &"blocked".into()));
+    assert_eq!(spans[0]["trace"]["span_id"], "00f067aa0ba902b7");
+    assert_eq!(spans[0]["culprit"]["thread"]["tid"], 72);
+    let ns = |key: &str| spans[0][key].as_i64().unwrap();
+    assert_eq!(ns("until_ns") - ns("from_ns"), 399 * MS as i64);
+    // A pattern hides texts, but not flightrec's own words; marks are strings.
+    let hidden = [&json[..], &["--spans", "5", "--hide", "write|blocked|thread"]].concat();
+    let hidden = valid(&why(&dir, &hidden));
+    assert_eq!(hidden["spans"][0]["call"], "write");
+    let sentence = hidden["sentence"].as_str().unwrap();
+    assert!(sentence.contains("***") && !sentence.contains("write"), "{sentence}");
+    let none = valid(&why(&dir, &[&json[..], &["--spans", "5", "--strings", "paths"]].concat()));
+    assert_eq!(none["spans"], Value::Array(Vec::new()));
+    let unsampled = marked(true, Some(&mark.replace("-01", "-00")));
+    let answer = valid(&why(&unsampled, &[&json[..], &["--spans", "5"]].concat()));
+    assert_eq!((&answer["spans_unsampled"], answer.get("trace")), (&1.into(), None));
+    let text = why(&dir, &["--last", "1s", "--spans", "5"]);
+    assert_eq!(text.status.code(), Some(2));
+    assert!(stderr(&text).contains("--spans is for --format json"), "{}", stderr(&text));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! `config/flight-ship.toml` shows every key with its default; a test holds the two together.
 
+mod otlp;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ pub use flightrec_settings::{ConfigError, Size, Span};
 use flightrec_settings::{Document, Keys, Service, read};
 use serde::{Deserialize, Serialize};
 
+pub use otlp::{Header, Otlp, Protocol, header};
 pub use target::{Target, TargetError};
 
 /// Whose configuration it is.
@@ -31,6 +33,8 @@ pub struct Config {
     pub sums: Sums,
     /// How the storage is talked to.
     pub storage: Storage,
+    /// A collector of OpenTelemetry.
+    pub otlp: Otlp,
     /// What it may take.
     pub limits: Limits,
 }
@@ -45,6 +49,8 @@ pub struct Ship {
     pub host: String,
     /// The state directory of flightd.
     pub state_dir: PathBuf,
+    /// Where flightd's control socket is.
+    pub runtime_dir: PathBuf,
     /// Which strings of the recording leave the machine.
     pub strings: Strings,
     /// Regular expressions: what they match is replaced.
@@ -82,6 +88,7 @@ impl Default for Ship {
             to: String::new(),
             host: String::new(),
             state_dir: "/var/lib/flightrec".into(),
+            runtime_dir: "/run/flightrec".into(),
             strings: Strings::All,
             patterns: Vec::new(),
             interval: Span::seconds(10),
@@ -246,7 +253,7 @@ impl Config {
 
     /// Refuses what can't be; names the key.
     fn check(&self) -> Result<(), (&'static str, String)> {
-        let Self { ship, snapshots, sums, storage, limits } = self;
+        let Self { ship, snapshots, sums, storage, otlp, limits } = self;
         if !ship.to.is_empty() {
             Target::parse(&ship.to).map_err(|e| ("ship.to", e.to_string()))?;
         }
@@ -255,10 +262,14 @@ impl Config {
             let what = "is not a name: use letters, digits, `.`, `-` and `_`, at most 128";
             return Err(("ship.host", format!("{:?} {what}", ship.host)));
         }
-        if !ship.state_dir.is_absolute() {
-            let what = format!("\"{}\" is not an absolute path", ship.state_dir.display());
-            return Err(("ship.state_dir", what));
+        for (key, dir) in
+            [("ship.state_dir", &ship.state_dir), ("ship.runtime_dir", &ship.runtime_dir)]
+        {
+            if !dir.is_absolute() {
+                return Err((key, format!("\"{}\" is not an absolute path", dir.display())));
+            }
         }
+        otlp.check()?;
         Redact::new(&ship.patterns).map_err(|e| ("ship.patterns", e.to_string()))?;
         if self.redacts() && snapshots.flight {
             let what = "a recording's own file has everything in it: with [ship] strings other \
@@ -286,10 +297,7 @@ impl Config {
             ("limits.make_timeout", limits.make_timeout, (1000, 24 * 3_600_000)),
         ];
         for (key, span, (least, most)) in spans {
-            if span < Span::millis(least) || span > Span::millis(most) {
-                let (least, most) = (Span::millis(least), Span::millis(most));
-                return Err((key, format!("{span} is not within {least} to {most}")));
-            }
+            within(key, span, (least, most))?;
         }
         if storage.retry_most < storage.retry_least {
             let what = format!("{} is less than retry_least", storage.retry_most);
@@ -321,4 +329,17 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// Refuses what is shorter or longer than so many ms.
+fn within(
+    key: &'static str,
+    span: Span,
+    (least, most): (u64, u64),
+) -> Result<(), (&'static str, String)> {
+    let (least, most) = (Span::millis(least), Span::millis(most));
+    if span < least || span > most {
+        return Err((key, format!("{span} is not within {least} to {most}")));
+    }
+    Ok(())
 }

@@ -96,6 +96,16 @@ impl Target {
         }
     }
 
+    /// Where an object is, of its whole name in it.
+    pub fn url(&self, name: &str) -> String {
+        match self {
+            Self::S3 { bucket, .. } => format!("s3://{bucket}/{name}"),
+            Self::Gcs { bucket, .. } => format!("gs://{bucket}/{name}"),
+            Self::Azure { container, .. } => format!("az://{container}/{name}"),
+            Self::Directory(path) => path.join(name).to_string_lossy().into_owned(),
+        }
+    }
+
     /// What it is, for messages: `the bucket "b"`.
     pub fn place(&self) -> String {
         match self {

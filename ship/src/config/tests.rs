@@ -75,6 +75,34 @@ fn wrong_files_name_the_line_and_what_would_be_right() {
             "[limits]\nbandwidth = \"1KiB\"",
             "f.toml:2: limits.bandwidth: 1KiB is too small: give at least 16KiB, or \"0B\"",
         ),
+        (
+            "[otlp]\nendpoint = \"collector:4318\"",
+            "f.toml:2: otlp.endpoint: write the collector's address as in \"https://",
+        ),
+        (
+            "[otlp]\nendpoint = \"http://otel.example.org:4318\"",
+            "f.toml:2: otlp.endpoint: http://otel.example.org:4318 has no TLS: whoever is on",
+        ),
+        (
+            "[otlp]\nendpoint = \"https://x/v1/logs\"",
+            "f.toml:2: otlp.endpoint: name it without /v1/logs",
+        ),
+        (
+            "[otlp]\nendpoint = \"https://x/y\"\nprotocol = \"grpc\"",
+            "f.toml:2: otlp.endpoint: gRPC has no path",
+        ),
+        (
+            "[otlp]\nendpoint = \"https://a:b@x\"",
+            "f.toml:2: otlp.endpoint: a password does not stand here",
+        ),
+        ("[otlp]\nprotocol = \"udp\"", "f.toml:2: otlp.protocol: unknown variant `udp`"),
+        ("[otlp]\nheaders = [\"a b: c\"]", "f.toml:2: otlp.headers: \"a b\" is no header"),
+        ("[otlp]\nspans = 5000", "f.toml:2: otlp.spans: 5000 is not within 0 to 1000"),
+        ("[otlp]\nwaiting = 0", "f.toml:2: otlp.waiting: 0 is not within 1 to 10000"),
+        (
+            "[otlp]\nmetrics_interval = \"5ms\"",
+            "f.toml:2: otlp.metrics_interval: 5ms is not within 1s to",
+        ),
         ("[limits]\nspool = \"0B\"", "f.toml:2: limits.spool: 0B is too small: give at least 1MiB"),
         ("[limits]\nmemory = 5", "f.toml:2: limits.memory: invalid type: integer `5`"),
         ("[ship\n", "f.toml:1: "),

@@ -17,6 +17,10 @@ use crate::config::{Config, Size};
 
 /// Most bytes that are read of what it said.
 const SAID_MAX: u64 = 64 << 10;
+/// Longest text that is read of an answer or of metrics, bytes.
+const TEXT_MAX: u64 = 32 << 20;
+/// Exit status of `flightctl` where there is nothing of what was asked for (its `exit.rs`).
+const NOTHING: i32 = 1;
 /// Exit status of `flightctl --strict` where something of the window is missing (its `exit.rs`).
 const INCOMPLETE: i32 = 3;
 
@@ -84,7 +88,8 @@ impl Tool {
         Ok(Self::new(program, config))
     }
 
-    fn new(program: PathBuf, config: &Config) -> Self {
+    /// This one.
+    pub(crate) fn new(program: PathBuf, config: &Config) -> Self {
         let mut redaction = vec![format!("--strings={}", config.ship.strings.name())];
         redaction.extend(config.ship.patterns.iter().map(|pattern| format!("--hide={pattern}")));
         let (memory, limit) = (config.limits.memory, config.limits.make_timeout.duration());
@@ -108,18 +113,32 @@ impl Tool {
         self.run("page", [], file, page).await
     }
 
-    async fn run<const N: usize>(
-        &self,
-        name: &str,
-        args: [&str; N],
-        file: &Path,
-        out: &Path,
-    ) -> Result<bool, ToolError> {
-        let start = |source| ToolError::Start { program: self.program.clone(), source };
-        // A file in memory takes whatever is written; a pipe would have to be read meanwhile.
-        let err = memfd_create("error", MFdFlags::MFD_CLOEXEC);
-        let mut err: File = err.map_err(|e| start(e.into()))?.into();
-        let file_arg = [OsStr::new("--file"), file.as_os_str()];
+    /// The answer about a snapshot's cause, as JSON, with at most so many waits in spans; empty:
+    /// nothing is recorded of that time.
+    ///
+    /// # Errors
+    /// See [`ToolError`].
+    pub async fn answer(&self, file: &Path, spans: u32) -> Result<String, ToolError> {
+        let mut command = self.command();
+        command.args(["why", "--format=json"]).args(&self.redaction);
+        if spans > 0 {
+            command.arg(format!("--spans={spans}"));
+        }
+        command.arg("--file").arg(file);
+        self.text("why", command).await
+    }
+
+    /// What the recorder tells of itself, as OpenMetrics text.
+    ///
+    /// # Errors
+    /// See [`ToolError`].
+    pub async fn metrics(&self, runtime_dir: &Path) -> Result<String, ToolError> {
+        let mut command = self.command();
+        command.arg("--runtime-dir").arg(runtime_dir).arg("metrics");
+        self.text("metrics", command).await
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
             .env_clear()
@@ -127,31 +146,83 @@ impl Tool {
             .env("TZ", "UTC")
             .arg("--memory")
             .arg(self.memory.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    async fn run<const N: usize>(
+        &self,
+        name: &str,
+        args: [&str; N],
+        file: &Path,
+        out: &Path,
+    ) -> Result<bool, ToolError> {
+        let file_arg = [OsStr::new("--file"), file.as_os_str()];
+        let mut command = self.command();
+        command
             .arg(name)
             .args(args)
             .args(&self.redaction)
             .args(["--strict", "--output"])
             .arg(out)
-            .args(file_arg)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(err.try_clone().map_err(start)?)
-            .kill_on_drop(true);
+            .args(file_arg);
+        let (ended, mut err) = self.ended(name, command).await?;
+        match ended.code() {
+            Some(0) => Ok(true),
+            Some(INCOMPLETE) => Ok(false),
+            _ => Err(self.failed(name, &mut err, ended)),
+        }
+    }
+
+    /// What a run prints.
+    async fn text(&self, name: &str, mut command: Command) -> Result<String, ToolError> {
+        let mut out = self.memory_file()?;
+        command.stdout(out.try_clone().map_err(|e| self.start(e))?);
+        let (ended, mut err) = self.ended(name, command).await?;
+        if !matches!(ended.code(), Some(0 | NOTHING)) {
+            return Err(self.failed(name, &mut err, ended));
+        }
+        let mut text = Vec::new();
+        let read = out.rewind().and_then(|()| out.take(TEXT_MAX).read_to_end(&mut text));
+        read.map_err(|e| self.start(e))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    fn start(&self, source: io::Error) -> ToolError {
+        ToolError::Start { program: self.program.clone(), source }
+    }
+
+    /// A file in memory takes whatever is written; a pipe would have to be read meanwhile.
+    fn memory_file(&self) -> Result<File, ToolError> {
+        let file = memfd_create("said", MFdFlags::MFD_CLOEXEC);
+        Ok(file.map_err(|e| self.start(e.into()))?.into())
+    }
+
+    fn failed(&self, name: &str, err: &mut File, ended: ExitStatus) -> ToolError {
+        match said(err, ended) {
+            Ok(said) => ToolError::Failed { command: name.to_owned(), said },
+            Err(e) => self.start(e),
+        }
+    }
+
+    /// How a run ends, and what it said of that.
+    async fn ended(
+        &self,
+        name: &str,
+        mut command: Command,
+    ) -> Result<(ExitStatus, File), ToolError> {
+        let start = |source| self.start(source);
+        let err = self.memory_file()?;
+        command.stderr(err.try_clone().map_err(start)?);
         let mut child = command.spawn().map_err(start)?;
         let limit = self.limit;
         let Ok(ended) = timeout(limit, child.wait()).await else {
             child.kill().await.map_err(start)?;
             return Err(ToolError::Slow { command: name.to_owned(), limit });
         };
-        let ended = ended.map_err(start)?;
-        match ended.code() {
-            Some(0) => Ok(true),
-            Some(INCOMPLETE) => Ok(false),
-            _ => {
-                let said = said(&mut err, ended).map_err(start)?;
-                Err(ToolError::Failed { command: name.to_owned(), said })
-            }
-        }
+        Ok((ended.map_err(start)?, err))
     }
 }
 
@@ -181,6 +252,12 @@ mod tests {
 
     /// What comes of a run of a script in flightctl's place.
     async fn of(script: &str) -> Result<bool, String> {
+        let (_dir, tool) = tool(script);
+        tool.tables(Path::new("/x.flight"), Path::new("/out")).await.map_err(|e| e.to_string())
+    }
+
+    /// A script in flightctl's place.
+    fn tool(script: &str) -> (tempfile::TempDir, Tool) {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("flightctl");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -189,7 +266,13 @@ mod tests {
         config.ship.patterns = vec!["a b".into()];
         config.limits.make_timeout = "1s".parse().unwrap();
         let tool = Tool::new(program, &config);
-        tool.tables(Path::new("/x.flight"), Path::new("/out")).await.map_err(|e| e.to_string())
+        (dir, tool)
+    }
+
+    /// What comes of asking one for an answer.
+    async fn text(script: &str) -> Result<String, String> {
+        let (_dir, tool) = tool(script);
+        tool.answer(Path::new("/x.flight"), 5).await.map_err(|e| e.to_string())
     }
 
     #[tokio::test]
@@ -211,6 +294,10 @@ mod tests {
         ] {
             assert_eq!(of(script).await, Err(said.to_owned()), "{script}");
         }
+        let said = text("echo '{}'; echo $* >&2; test $7 = --spans=5 || exit 2; exit 1").await;
+        assert_eq!(said, Ok("{}\n".to_owned()));
+        let said = text("echo 'flightctl: no' >&2; exit 2").await;
+        assert_eq!(said, Err("flightctl why failed: no".to_owned()));
         let gone = Tool::new("/nonexistent/flightctl".into(), &Config::default());
         let error = gone.page(Path::new("/x"), Path::new("/y")).await.unwrap_err();
         assert!(error.to_string().contains("/nonexistent/flightctl: No such file"), "{error}");

@@ -1,16 +1,21 @@
-//! The service: one task makes the files of items (`maker`), another one uploads them (`shipper`).
+//! The service: one task makes the files of items (`maker`), another one uploads them (`shipper`);
+//! others tell a collector (`telling`, `teller`). Each of the two sides may be left out.
 //!
-//! Both work on one state, and tell each other when it has changed. What goes wrong with an item is
-//! the item's; what goes wrong with the storage is waited for, however long that takes; what goes
-//! wrong with flight-ship's own state directory is told and tried again. Nothing of that ends the
-//! service.
+//! Maker and shipper work on one state, and tell each other when it has changed. What goes wrong
+//! with an item is the item's; what goes wrong with the storage is waited for, however long that
+//! takes; what goes wrong with flight-ship's own state directory is told and tried again. Nothing of
+//! that ends the service.
 
 mod maker;
 mod scan;
 mod shipper;
 mod state;
+mod teller;
+mod telling;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_otlp;
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -21,10 +26,13 @@ use tokio::sync::Notify;
 use tracing::warn;
 
 use self::state::State;
+use self::teller::Teller;
 use crate::config::{Config, Target, TargetError};
 use crate::files::{self, FileError};
 use crate::layout::{self, Layout};
 use crate::make::tool::Tool;
+use crate::otlp::client::Failure;
+use crate::report::Report;
 use crate::storage::{Problem, Storage};
 
 /// The file in the state directory that a running service has locked.
@@ -42,7 +50,10 @@ pub enum StartError {
     #[error("another flight-ship runs in {0}: end it, or name another --state-dir")]
     Running(String),
     /// Nothing says where to.
-    #[error("[ship] to names no storage: write s3://BUCKET/PREFIX, say, into the configuration")]
+    #[error(
+        "[ship] to names no storage, and [otlp] endpoint no collector: write s3://BUCKET/PREFIX, \
+         say, into the configuration"
+    )]
     NoTarget,
     /// What says it is wrong.
     #[error(transparent)]
@@ -50,6 +61,9 @@ pub enum StartError {
     /// The storage can't be opened.
     #[error(transparent)]
     Storage(#[from] Problem),
+    /// The collector can't be opened.
+    #[error(transparent)]
+    Collector(#[from] Failure),
     /// Where this program is.
     #[error("where flight-ship is installed can't be found out: {0}")]
     Program(std::io::Error),
@@ -71,7 +85,10 @@ pub struct Service {
     config: Config,
     layout: Layout,
     tool: Tool,
-    storage: Storage,
+    /// `None`: nothing is shipped.
+    storage: Option<Storage>,
+    /// `None`: nothing is told.
+    teller: Option<Teller>,
     state: State,
     /// Something was made.
     made: Notify,
@@ -88,30 +105,48 @@ impl Service {
     /// # Errors
     /// See [`StartError`].
     pub fn open(config: Config, state_dir: &Path, once: bool) -> Result<Self, StartError> {
-        if config.ship.to.is_empty() {
+        if config.ship.to.is_empty() && config.otlp.endpoint.is_empty() {
             return Err(StartError::NoTarget);
         }
-        let target = Target::parse(&config.ship.to)?;
+        let target = target(&config)?;
         files::make_dir(state_dir)?;
         let lock = lock(state_dir)?;
-        let layout = layout(&config, &target, state_dir);
+        let layout = layout(&config, target.as_ref(), state_dir);
         let tool = Tool::installed(&config).map_err(StartError::Program)?;
-        let storage = Storage::open(target, &config.storage)?;
+        let storage = target.map(|target| Storage::open(target, &config.storage)).transpose()?;
+        let teller = Teller::open(&config, layout.host(), state_dir)?;
         let state = State::open(state_dir, &config, now())?;
         let (made, freed) = (Notify::new(), Notify::new());
-        Ok(Self { config, layout, tool, storage, state, made, freed, once, _lock: lock })
+        Ok(Self { config, layout, tool, storage, teller, state, made, freed, once, _lock: lock })
     }
 
     /// Runs for ever; or, once, until all is shipped that is there.
     pub async fn run(&self) -> Outcome {
         self.report();
-        let (make, ship) = (self.make(), self.ship());
+        let ship = async {
+            match &self.storage {
+                Some(storage) => self.make_and_ship(storage).await,
+                None => Outcome::Shipped,
+            }
+        };
+        let tell = async {
+            match &self.teller {
+                Some(teller) => self.tell_all(teller).await,
+                None => false,
+            }
+        };
+        let (shipped, is_left) = tokio::join!(ship, tell);
+        self.report();
+        if is_left { Outcome::Left } else { shipped }
+    }
+
+    async fn make_and_ship(&self, storage: &Storage) -> Outcome {
+        let (make, ship) = (self.make(), self.ship(storage));
         tokio::pin!(make, ship);
         let left = tokio::select! {
             left = &mut ship => left,
             () = &mut make => ship.await,
         };
-        self.report();
         match left {
             None if self.state.is_left() => Outcome::Left,
             None if self.state.is_lacking() => Outcome::Lacking,
@@ -122,21 +157,33 @@ impl Service {
 
     /// Writes how it stands.
     fn report(&self) {
-        let report = self.state.report(&self.config, &self.storage, self.layout.host(), now());
-        if let Err(e) = report.write(self.state.dir()) {
+        if let Err(e) = self.stand().write(self.state.dir()) {
             warn!("how it stands can't be written: {e}");
         }
     }
+
+    /// How it stands.
+    fn stand(&self) -> Report {
+        let (storage, host) = (self.storage.as_ref(), self.layout.host());
+        let report = self.state.report(&self.config, storage, host, now());
+        Report { otlp: self.teller.as_ref().map(Teller::report), ..report }
+    }
+}
+
+/// The storage that the configuration names; `None`: none.
+pub(crate) fn target(config: &Config) -> Result<Option<Target>, TargetError> {
+    let to = &config.ship.to;
+    (!to.is_empty()).then(|| Target::parse(to)).transpose()
 }
 
 /// Where this machine's objects are.
-pub(crate) fn layout(config: &Config, target: &Target, state_dir: &Path) -> Layout {
+pub(crate) fn layout(config: &Config, target: Option<&Target>, state_dir: &Path) -> Layout {
     let host = match config.ship.host.as_str() {
         "" => layout::host_name(),
         host => host.to_owned(),
     };
     let machine = layout::machine(&state_dir.to_string_lossy());
-    Layout::new(target.prefix(), &host, &machine)
+    Layout::new(target.map_or("", Target::prefix), &host, &machine)
 }
 
 /// Whether a service runs with this state directory.

@@ -12,7 +12,7 @@ use crate::hour::Hour;
 use crate::journal::{Item, Items, State};
 use crate::limits::{fits, until_tomorrow};
 use crate::spool::{Object, Spooled};
-use crate::storage::{Kind, Problem};
+use crate::storage::{Kind, Problem, Storage};
 use crate::told;
 
 /// How long the table of an hour is left as it is while items of it are under way.
@@ -29,9 +29,9 @@ pub(super) enum Pause {
 
 impl Service {
     /// Uploads what is made, as it comes; once, until nothing is left, or something is in the way.
-    pub(super) async fn ship(&self) -> Option<Pause> {
+    pub(super) async fn ship(&self, storage: &Storage) -> Option<Pause> {
         loop {
-            let shipped = self.all().await;
+            let shipped = self.all(storage).await;
             self.report();
             let wait = match shipped {
                 Ok(()) if self.once && self.state.get().all_made => {
@@ -63,32 +63,32 @@ impl Service {
     }
 
     /// Uploads all that is made, then what is to be told.
-    async fn all(&self) -> Result<(), Pause> {
-        let made = self.made_items().await;
+    async fn all(&self, storage: &Storage) -> Result<(), Pause> {
+        let made = self.made_items(storage).await;
         if let Err(Pause::Problem) = made {
             return made;
         }
         self.state.change().day_full = made.is_err();
         let hours = self.due();
         for hour in hours {
-            self.tell(hour).await?;
+            self.tell_hour(storage, hour).await?;
         }
         made
     }
 
     /// Uploads all that is made.
-    async fn made_items(&self) -> Result<(), Pause> {
+    async fn made_items(&self, storage: &Storage) -> Result<(), Pause> {
         loop {
             let next = self.state.get().spool.items().first().cloned();
             let Some(spooled) = next else { return Ok(()) };
-            self.spooled(&spooled).await?;
+            self.spooled(storage, &spooled).await?;
             self.freed.notify_one();
             self.report();
         }
     }
 
     /// Uploads an item.
-    async fn spooled(&self, spooled: &Spooled) -> Result<(), Pause> {
+    async fn spooled(&self, storage: &Storage, spooled: &Spooled) -> Result<(), Pause> {
         let left: Vec<Object> = spooled.left().cloned().collect();
         for object in left {
             let limit = self.config.limits.per_day.bytes();
@@ -108,7 +108,8 @@ impl Service {
                 return Err(Pause::Day);
             }
             let file = spooled.file(&object);
-            match self.object(&Path::from(object.name.as_str()), &file).await {
+            let name = Path::from(object.name.as_str());
+            match self.upload(storage, &name, &file).await {
                 Ok(()) => {
                     debug!("{} is there: {} bytes", object.name, object.bytes);
                     if let Err(e) = spooled.sent(&object) {
@@ -142,9 +143,9 @@ impl Service {
     }
 
     /// Uploads a file, within the limits.
-    async fn object(&self, name: &Path, file: &FilePath) -> Result<(), Problem> {
+    async fn upload(&self, storage: &Storage, name: &Path, file: &FilePath) -> Result<(), Problem> {
         let mut last = 0;
-        let put = self.storage.put(name, file, async |bytes| {
+        let put = storage.put(name, file, async |bytes| {
             last = bytes;
             self.pace(bytes).await;
         });
@@ -197,7 +198,7 @@ impl Service {
     }
 
     /// Uploads the table of an hour.
-    async fn tell(&self, hour: Hour) -> Result<(), Pause> {
+    async fn tell_hour(&self, storage: &Storage, hour: Hour) -> Result<(), Pause> {
         let (checksum, made) = {
             let core = self.state.get();
             let Some(items) = core.journal.items(hour) else { return Ok(()) };
@@ -214,7 +215,7 @@ impl Service {
         let (name, length) = (self.layout.hourly(crate::layout::SHIPPED, hour), bytes.len() as u64);
         // It is small, and no limit of a day is to keep it back: it tells what is.
         self.pace(length).await;
-        let put = self.storage.write(&name, bytes).await;
+        let put = storage.write(&name, bytes).await;
         if let Err(problem) = self.came(put, length) {
             self.state.change().failed(&problem, now());
             return Err(Pause::Problem);

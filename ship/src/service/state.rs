@@ -121,7 +121,7 @@ impl State {
     pub(super) fn report(
         &self,
         config: &Config,
-        storage: &Storage,
+        storage: Option<&Storage>,
         host: &str,
         now: i64,
     ) -> Report {
@@ -130,7 +130,7 @@ impl State {
         let mut report = Report {
             at: now,
             running: true,
-            storage: storage.place().to_owned(),
+            storage: storage.map(|of| of.place().to_owned()).unwrap_or_default(),
             host: host.to_owned(),
             problem: core.problem.as_ref().map(|(problem, since)| report::Problem {
                 kind: problem.kind.name().to_owned(),
@@ -201,6 +201,11 @@ impl Core {
             error!("{what}");
             self.trouble = Some(what.to_owned());
         }
+    }
+
+    /// Whether something is wrong with the storage.
+    pub(super) fn has_problem(&self) -> bool {
+        self.problem.is_some()
     }
 
     /// Nothing is, as of now.

@@ -95,7 +95,7 @@ pub(super) fn explain(error: &object_store::Error, target: &Target, place: &str)
     if let Some(problem) = of_code(target, place, &said) {
         return problem;
     }
-    if let Some(problem) = of_connection(place, &said) {
+    if let Some(problem) = of_connection(("storage", place), &said) {
         return problem;
     }
     let short = short(&chain);
@@ -199,8 +199,8 @@ fn of_code(target: &Target, place: &str, said: &str) -> Option<Problem> {
     Some(Problem { unsent, ..Problem::new(kind, message) })
 }
 
-/// What an error of the connection means.
-fn of_connection(place: &str, said: &str) -> Option<Problem> {
+/// What an error of the connection means; `section`: of the configuration.
+pub(crate) fn of_connection((section, place): (&str, &str), said: &str) -> Option<Problem> {
     let low = said.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| low.contains(word));
     let (kind, message) = if has(&["no ca certificates were loaded"]) {
@@ -276,6 +276,7 @@ fn of_connection(place: &str, said: &str) -> Option<Problem> {
     } else {
         return None;
     };
+    let message = message.replace("[storage]", &format!("[{section}]"));
     let broke_off = message.contains("broke off") || message.contains("in time");
     Some(Problem { unsent: !broke_off, ..Problem::new(kind, format!("{place}: {message}")) })
 }
@@ -317,7 +318,7 @@ fn has_io(error: &(dyn Error + 'static), is: &dyn Fn(&io::Error) -> bool) -> boo
 }
 
 /// An error and its reasons, each once.
-fn chain(error: &dyn Error) -> Vec<String> {
+pub(crate) fn chain(error: &dyn Error) -> Vec<String> {
     let mut all = vec![error.to_string()];
     let mut next = error.source();
     while let Some(error) = next {

@@ -1,8 +1,7 @@
 //! The storage: opened as the configuration says (`open`), written to in bounded memory, and its
 //! errors in words that say what to do (`explain`).
 
-mod credentials;
-mod explain;
+pub(crate) mod explain;
 mod open;
 
 use std::fs::{self, File};
@@ -49,6 +48,11 @@ impl Storage {
     /// Where it is.
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// Which one it is.
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Uploads a file. `pace`: waits until so many bytes may go out.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -11,8 +11,9 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::{BackoffConfig, Certificate, ClientOptions, Error, ObjectStore, RetryConfig};
 
-use super::credentials;
 use crate::config::{self, Target};
+use crate::credentials;
+use crate::tls;
 
 /// The region where none is named.
 const REGION: &str = "us-east-1";
@@ -21,20 +22,13 @@ pub(super) fn open(
     target: &Target,
     config: &config::Storage,
 ) -> Result<Arc<dyn ObjectStore>, Error> {
-    cryptography();
+    tls::cryptography();
     Ok(match target {
         Target::Directory(path) => Arc::new(directory(path)?),
         Target::S3 { bucket, .. } => Arc::new(s3(bucket, config)?.build()?),
         Target::Gcs { bucket, .. } => Arc::new(gcs(bucket, config)?.build()?),
         Target::Azure { container, .. } => Arc::new(azure(container, config)?.build()?),
     })
-}
-
-/// The cryptography of TLS is ring's.
-fn cryptography() {
-    static ONCE: Once = Once::new();
-    // Another one that was installed before does as well.
-    ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
 }
 
 /// A directory; made if it is not there, but not what it is in.
@@ -55,7 +49,7 @@ fn directory(path: &Path) -> Result<LocalFileSystem, Error> {
 
 fn s3(bucket: &str, config: &config::Storage) -> Result<AmazonS3Builder, Error> {
     let mut builder = AmazonS3Builder::from_env();
-    for of in credentials::all() {
+    for of in credentials::of_storage() {
         match of.name.parse::<AmazonS3ConfigKey>() {
             Ok(key) => builder = builder.with_config(key, of.text),
             Err(_) => credentials::unknown(&of.name, "aws_access_key_id, aws_secret_access_key"),
@@ -79,7 +73,7 @@ fn s3(bucket: &str, config: &config::Storage) -> Result<AmazonS3Builder, Error> 
 
 fn gcs(bucket: &str, config: &config::Storage) -> Result<GoogleCloudStorageBuilder, Error> {
     let mut builder = GoogleCloudStorageBuilder::from_env();
-    for of in credentials::all() {
+    for of in credentials::of_storage() {
         match of.name.parse::<GoogleConfigKey>() {
             // The credential is the file that these keys name.
             Ok(GoogleConfigKey::ServiceAccount | GoogleConfigKey::ApplicationCredentials) => {
@@ -100,7 +94,7 @@ fn gcs(bucket: &str, config: &config::Storage) -> Result<GoogleCloudStorageBuild
 
 fn azure(container: &str, config: &config::Storage) -> Result<MicrosoftAzureBuilder, Error> {
     let mut builder = MicrosoftAzureBuilder::from_env();
-    for of in credentials::all() {
+    for of in credentials::of_storage() {
         match of.name.parse::<AzureConfigKey>() {
             Ok(key) => builder = builder.with_config(key, of.text),
             Err(_) => {

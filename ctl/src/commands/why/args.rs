@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use super::hidden::HiddenArgs;
 use crate::options::past::PastArgs;
 use crate::options::time::TimeArg;
 use crate::value::{id, session, stretch};
@@ -115,6 +116,13 @@ pub struct WhyArgs {
         help_heading = "Output"
     )]
     pub(super) format: WhyFormat,
+    /// With JSON, add the waits of calls that threads made in spans of distributed traces, by the
+    /// W3C trace contexts (traceparent) that they wrote as marks: the N longest.
+    #[arg(long, value_name = "N", help_heading = "Output", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) spans: Option<u32>,
+    /// What is left out.
+    #[command(flatten)]
+    pub(super) hidden: HiddenArgs,
 }
 
 /// How an answer looks.

@@ -4,11 +4,13 @@ use std::io;
 
 use rustc_hash::FxHashMap;
 
-use flightrec_analysis::why::{Known, Story, Told};
+use flightrec_analysis::trace_context::TraceContext;
+use flightrec_analysis::why::{Known, Story, Told, Traced};
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::merge::Merge;
 use flightrec_format::ring::{Gap, LaneStream};
 
+use super::contexts::Finder;
 use super::question::{Found, Question};
 use super::words::Dictionary;
 use crate::coverage;
@@ -59,6 +61,9 @@ struct Into<'a> {
     /// The best answer of the parts so far, and how many they are.
     best: Option<Found>,
     parts: u64,
+    /// Trace contexts; `None`: nobody asks for them.
+    finder: Option<Finder>,
+    traced: Traced,
 }
 
 impl<'a> Ingest<'a> {
@@ -91,6 +96,8 @@ impl<'a> Ingest<'a> {
                 gaps: Vec::new(),
                 best: None,
                 parts: 0,
+                finder: (asked.spans() > 0).then(|| Finder::new(&recording.meta)),
+                traced: Traced::default(),
             },
             begun: false,
             lead,
@@ -145,18 +152,28 @@ impl<'a> Ingest<'a> {
     }
 
     /// No more events come, as the window ends at `until`: asks.
-    pub(super) fn finish(self, until: u64) -> Found {
+    pub(super) fn finish(self, until: u64) -> (Found, Traced) {
         let mut into = self.into;
         into.story.end_at(until);
         while let Some(gap) = into.gaps.pop() {
             into.story.miss(&gap);
         }
-        let Into { asked, mut story, dictionary, open, best, parts, .. } = into;
+        let Into { asked, mut story, dictionary, open, best, parts, finder, mut traced, .. } = into;
         story.finish(|tid, from| call_since(&open, &dictionary, tid, from));
+        if let Some(finder) = &finder {
+            let more = story.traced(finder.contexts(), asked.spans(), &dictionary);
+            traced.add(more, asked.spans());
+            traced.left_out += finder.contexts().left_out();
+        }
         let last = asked.ask(&mut story, &dictionary);
         let mut found = better(best, last);
         found.say_parts(parts + 1);
-        found
+        let subject = found.answer.subject.as_ref().map(|of| of.tid);
+        let moment = found.answer.chain.first().map(|link| link.from);
+        found.context = finder.zip(subject.zip(moment)).and_then(|(finder, (tid, moment))| {
+            finder.contexts().at(tid, moment).filter(TraceContext::is_sampled)
+        });
+        (found, traced)
     }
 }
 
@@ -183,12 +200,17 @@ impl Into<'_> {
     /// The story is full: what it tells so far is asked about, and another one goes on.
     #[cold]
     fn turn(&mut self, time: u64) {
-        let Self { asked, story, dictionary, open, best, parts, .. } = self;
+        let Self { asked, story, dictionary, open, best, parts, finder, traced, .. } = self;
         let mut part = story.part(time, |tid, from| call_since(open, dictionary, tid, from));
         if part.is_before() {
             return;
         }
         *parts += 1;
+        if let Some(finder) = finder {
+            // Before the question narrows it.
+            let more = part.traced(finder.contexts(), asked.spans(), dictionary);
+            traced.add(more, asked.spans());
+        }
         *best = Some(better(best.take(), asked.ask(&mut part, dictionary)));
     }
 
@@ -207,6 +229,9 @@ impl Sink for Into<'_> {
         }
         if self.story.is_full() {
             self.turn(event.time);
+        }
+        if let Some(finder) = &mut self.finder {
+            finder.take(event);
         }
         if let Body::Enter(call) = &event.body
             && (self.open.len() < OPEN_MAX || self.open.contains_key(&event.tid))

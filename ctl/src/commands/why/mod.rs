@@ -5,6 +5,8 @@
 
 pub mod args;
 mod cause;
+mod contexts;
+mod hidden;
 mod ingest;
 pub mod json;
 pub mod plan;
@@ -13,7 +15,8 @@ pub mod run;
 pub mod text;
 pub mod words;
 
-pub use self::args::WhyArgs;
+pub use self::args::{WhyArgs, WhyFormat};
+use self::hidden::Hidden;
 pub use self::plan::WhyPlan;
 pub(crate) use self::run::about;
 pub use self::run::of_thread;
@@ -35,6 +38,10 @@ impl Arguments for WhyArgs {
             ("flightctl why incident.flight", "in a saved file"),
             ("flightctl why --snapshot latest", "the cause of the newest snapshot"),
             (
+                "flightctl why a.flight --format json --spans 100",
+                "and the waits in spans of distributed traces",
+            ),
+            (
                 "flightctl why --format json | jq -r '.culprits[0].thread.name'",
                 "the culprit's name, for programs",
             ),
@@ -44,7 +51,12 @@ impl Arguments for WhyArgs {
     type Plan = WhyPlan;
 
     fn plan(self, recorder: RecorderArgs, now: &Zoned) -> Result<WhyPlan> {
-        WhyPlan::new(self.ask, self.format, &recorder, now)
+        if self.spans.is_some() && self.format != WhyFormat::Json {
+            anyhow::bail!("--spans is for --format json");
+        }
+        let plan = WhyPlan::new(self.ask, self.format, &recorder, now)?;
+        let spans = self.spans.map_or(0, |n| n as usize);
+        Ok(WhyPlan { spans, hidden: Hidden::new(self.hidden)?, ..plan })
     }
 
     fn window(&self) -> Option<&WindowArgs> {
@@ -54,6 +66,7 @@ impl Arguments for WhyArgs {
 
 impl Plan for WhyPlan {
     fn run(&self) -> Result<Exit> {
+        self.hidden.begin();
         run::run(self, &crate::zone::system())
     }
 }

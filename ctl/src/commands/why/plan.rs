@@ -8,6 +8,7 @@ use jiff::Zoned;
 
 use super::args::{AskArgs, WhyFormat};
 use super::cause::Cause;
+use super::hidden::Hidden;
 use crate::options::around::Around;
 use crate::options::kernel_dump::KernelDump;
 use crate::options::past::Past;
@@ -36,6 +37,10 @@ pub struct WhyPlan {
     pub of_cause: bool,
     /// How the answer looks.
     pub format: WhyFormat,
+    /// How many waits in spans of traces are told; 0: none.
+    pub spans: usize,
+    /// What is left out.
+    pub(super) hidden: Hidden,
 }
 
 impl WhyPlan {
@@ -71,7 +76,18 @@ impl WhyPlan {
         };
         let of_cause = subject.is_any() && at.is_none() && call.is_none() && slower_than.is_none();
         let slower_than = slower_than.map(nanos);
-        Ok(Self { past, dump, subject, call, slower_than, at, of_cause, format })
+        Ok(Self {
+            past,
+            dump,
+            subject,
+            call,
+            slower_than,
+            at,
+            of_cause,
+            format,
+            spans: 0,
+            hidden: Hidden::default(),
+        })
     }
 
     /// The cause of the snapshot that is read, if that is asked about.

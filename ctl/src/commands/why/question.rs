@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use flightrec_analysis::trace_context::TraceContext;
 use flightrec_analysis::why::{Answer, Story};
+use flightrec_format::containers::Container;
 
 use super::cause::Cause;
 use super::plan::WhyPlan;
@@ -31,6 +33,10 @@ pub(super) struct Found {
     /// How much it answers what was asked: of several, the greatest is given. Whether it has the
     /// moment in question, and how much trouble it tells of, ns.
     pub(super) worth: (bool, u64),
+    /// The container, or pod, of the subject.
+    pub(super) container: Option<Container>,
+    /// The span that the subject worked for in its longest wait.
+    pub(super) context: Option<TraceContext>,
 }
 
 impl Found {
@@ -61,7 +67,14 @@ impl<'a> Question<'a> {
             None => self.ask_plan(story, names),
         };
         let (answer, trouble) = found.unwrap_or_else(|| (story.none(&self.none()), 0));
-        Found { answer, worth: (has_moment, trouble) }
+        let group = answer.subject.as_ref().and_then(|of| of.group.as_deref());
+        let container = group.and_then(|group| names.container(group)).cloned();
+        Found { answer, worth: (has_moment, trouble), container, context: None }
+    }
+
+    /// How many waits in spans of traces are told.
+    pub(super) fn spans(&self) -> usize {
+        self.plan.spans
     }
 
     /// Asks what was asked. The answer, and how much trouble it tells of, ns.

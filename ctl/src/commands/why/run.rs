@@ -3,9 +3,12 @@
 use anyhow::Result;
 use jiff::tz::TimeZone;
 
-use flightrec_analysis::why::{Answer, Subject};
+use flightrec_analysis::trace_context::TraceContext;
+use flightrec_analysis::why::{Answer, Subject, Traced};
+use flightrec_format::containers::Container;
 
 use super::args::WhyFormat;
+use super::hidden::Hidden;
 use super::ingest::Ingest;
 use super::plan::WhyPlan;
 use super::question::{Found, Question};
@@ -34,6 +37,10 @@ pub(crate) struct Answered {
     pub(crate) wall: WallClock,
     /// As of [`Found`].
     worth: (bool, u64),
+    pub(super) container: Option<Container>,
+    pub(super) context: Option<TraceContext>,
+    /// Waits in spans of traces.
+    pub(super) traced: Traced,
 }
 
 /// Answers.
@@ -77,6 +84,8 @@ pub(crate) fn about(
         at: None,
         of_cause: false,
         format: WhyFormat::Text,
+        spans: 0,
+        hidden: Hidden::default(),
     };
     let (best, told) = whole(Question::new(&plan, None), &plan, zone)?.answer();
     let Some(mut best) = best else {
@@ -211,8 +220,9 @@ impl Whole<'_> {
             self.going = Some(ingest);
             return Ok(());
         }
-        let Found { answer, worth } = ingest.finish(self.until);
-        self.answers.push(Answered { answer, wall, worth });
+        let (found, traced) = ingest.finish(self.until);
+        let Found { answer, worth, container, context } = found;
+        self.answers.push(Answered { answer, wall, worth, container, context, traced });
         Ok(())
     }
 
@@ -256,8 +266,8 @@ impl Whole<'_> {
         let (best, told) = self.answer();
         let exit = if let Some(mut best) = best {
             let text = match plan.format {
-                WhyFormat::Text => text::answer(&mut best, zone),
-                WhyFormat::Json => json::answer(&mut best, &told)?,
+                WhyFormat::Text => plan.hidden.text(&text::answer(&mut best, zone)).into_owned(),
+                WhyFormat::Json => json::answer(&mut best, &told, plan)?,
             };
             Output::standard().print(text.as_bytes())?;
             if best.answer.subject.is_none() { Exit::Nothing } else { Exit::Fine }
@@ -267,7 +277,7 @@ impl Whole<'_> {
         };
         if plan.format == WhyFormat::Text {
             for line in &told {
-                note(line);
+                note(&plan.hidden.text(line));
             }
         }
         Ok(exit)

@@ -2,7 +2,7 @@
 
 use flightrec_analysis::why::{Names, Told};
 use flightrec_format::abi::record::sample::UserFrame;
-use flightrec_format::containers::Containers;
+use flightrec_format::containers::{Container, Containers};
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::symbols::Symbols;
@@ -39,6 +39,12 @@ impl Dictionary {
             groups: meta.cgroups.clone(),
             containers: Containers::new(meta),
         }
+    }
+
+    /// The container, or pod, that a control group is in, by its path.
+    pub(super) fn container(&self, path: &str) -> Option<&Container> {
+        let (group, _) = self.groups.iter().find(|(_, of)| printable(of) == path)?;
+        self.containers.get(*group)
     }
 
     /// The call, the operation or the program of an event in words.

@@ -1,5 +1,6 @@
 //! Credentials that systemd hands over: files in `$CREDENTIALS_DIRECTORY`, each named as the key of
-//! the storage's library that it has the value of (`aws_access_key_id`).
+//! the storage's library that it has the value of (`aws_access_key_id`), or as the setting of a
+//! collector (`otlp_headers`).
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -11,17 +12,30 @@ use tracing::warn;
 const LENGTH_MAX: u64 = 1 << 20;
 
 /// A credential.
-pub(super) struct Credential {
+pub(crate) struct Credential {
     /// Its name, in small letters.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its file.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Its text, without the end of the line.
-    pub(super) text: String,
+    pub(crate) text: String,
+}
+
+/// What the names of a collector's begin with.
+const OF_COLLECTOR: &str = "otlp_";
+
+/// Those of the storage.
+pub(crate) fn of_storage() -> Vec<Credential> {
+    all().into_iter().filter(|of| !of.name.starts_with(OF_COLLECTOR)).collect()
+}
+
+/// Those of a collector.
+pub(crate) fn of_collector() -> Vec<Credential> {
+    all().into_iter().filter(|of| of.name.starts_with(OF_COLLECTOR)).collect()
 }
 
 /// All that there are.
-pub(super) fn all() -> Vec<Credential> {
+fn all() -> Vec<Credential> {
     let Some(dir) = std::env::var_os("CREDENTIALS_DIRECTORY") else { return Vec::new() };
     let entries = match fs::read_dir(&dir) {
         Ok(entries) => entries,
@@ -50,7 +64,7 @@ fn read(path: &std::path::Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// A credential that the storage has no use for.
-pub(super) fn unknown(name: &str, example: &str) {
-    warn!("the credential {name:?} is not used: this storage knows {example} and others");
+/// A credential that nobody has a use for.
+pub(crate) fn unknown(name: &str, example: &str) {
+    warn!("the credential {name:?} is not used: known are {example} and others");
 }

@@ -1,0 +1,260 @@
+//! `flight-ship` and a collector of other people (`tests/judges/otlp`): what a real recorder kept
+//! is taken whole, over HTTP and gRPC.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flightrec_tests::shipping::{Shipper, copy_snapshot};
+use flightrec_tests::{die_with_parent, wait_until};
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::support::start;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The span that a thread works for, as W3C has it: the trace and the span.
+const TRACE: (&str, &str) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+/// How long it waits for a lock.
+const HELD: Duration = Duration::from_millis(300);
+
+/// rotel, on two ports of loopback. It is killed with the value.
+struct Rotel {
+    child: Child,
+    http: u16,
+    grpc: u16,
+    log: PathBuf,
+}
+
+impl Rotel {
+    fn start(dir: &Path) -> Self {
+        let setup = "tests/judges/otlp/setup.sh installs it";
+        let lib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/judges/otlp/lib");
+        let found = fs::read_dir(lib).expect(setup).flatten().find_map(|entry| {
+            let program = entry.path().join("site-packages/rotel/rotel-agent");
+            program.is_file().then_some(program)
+        });
+        let port = || {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            listener.local_addr().expect("an address").port()
+        };
+        let (http, grpc, log) = (port(), port(), dir.join("rotel.log"));
+        let out = File::create(&log).expect("a file");
+        let mut command = Command::new(found.expect(setup));
+        command
+            .arg("start")
+            .args(["--otlp-http-endpoint", &format!("127.0.0.1:{http}")])
+            .args(["--otlp-grpc-endpoint", &format!("127.0.0.1:{grpc}")])
+            .args(["--exporter", "blackhole", "--debug-log-verbosity", "detailed"])
+            .args(["--debug-log", "logs", "--debug-log", "traces", "--debug-log", "metrics"])
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().expect("a file"))
+            .stderr(out);
+        die_with_parent(&mut command, Signal::SIGKILL);
+        let child = command.spawn().expect(setup);
+        let rotel = Self { child, http, grpc, log };
+        let listens =
+            || [http, grpc].iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_ok());
+        assert!(wait_until(PATIENCE, listens), "{}", rotel.said());
+        rotel
+    }
+
+    /// What it says of what it got.
+    fn said(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).expect("its log")).into_owned()
+    }
+}
+
+impl Drop for Rotel {
+    fn drop(&mut self) {
+        // It may have ended; then there is nothing to be killed.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Waits for a lock in a span, told by a path that nobody has.
+fn wait_for_lock(file: &Path) {
+    let lock = || {
+        let file = File::create(file).expect("a file");
+        Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| e).expect("a lock")
+    };
+    let held = lock();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mark = format!("Orders:00-{}-{}-01\0", TRACE.0, TRACE.1);
+            // SAFETY: the path ends with NUL; the call reads it alone.
+            let told = unsafe { libc::syscall(libc::SYS_faccessat2, 0, mark.as_ptr(), 0, 0) };
+            assert_eq!(told, -1, "nobody has such a file");
+            drop(lock());
+        });
+        thread::sleep(HELD);
+        drop(held);
+    });
+}
+
+#[test]
+fn rotel_takes_all_of_it() {
+    let mut recorder = start("");
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("journal");
+    wait_for_lock(&file);
+    let output = recorder.flightctl(&["snapshot", "--last", "3s", "--reason", "a lock"]);
+    assert!(output.status.success(), "{output:?}\n{}", recorder.log());
+    let from = recorder.sandbox().state_dir().join("snapshots");
+    let is_there = |path: &PathBuf| path.extension().is_some_and(|of| of == "flight");
+    let find = || fs::read_dir(&from).ok()?.flatten().map(|of| of.path()).find(is_there);
+    assert!(wait_until(PATIENCE, || find().is_some()), "{}", recorder.log());
+    let snapshot = find().expect("a snapshot");
+    let id = snapshot.file_stem().and_then(|name| name.to_str()).expect("a name").to_owned();
+    let state = dir.path().join("state");
+    copy_snapshot(&snapshot, &state, &id).expect("a copy");
+    let runtime = recorder.sandbox().runtime_dir().display().to_string();
+    for (protocol, n) in [("http", 1), ("grpc", 2)] {
+        let of = TempDir::new().expect("a directory");
+        let rotel = Rotel::start(of.path());
+        let port = if protocol == "http" { rotel.http } else { rotel.grpc };
+        let config = format!(
+            "[ship]\nhost = \"web{n}\"\nstate_dir = \"{}\"\nruntime_dir = \"{runtime}\"\n\
+             [snapshots]\nsettle = \"0s\"\n\
+             [otlp]\nendpoint = \"http://127.0.0.1:{port}\"\nprotocol = \"{protocol}\"\n",
+            state.display()
+        );
+        let shipper = Shipper::new(&of.path().join("ship"), &config).expect("flight-ship");
+        let checked = shipper.run(&["--check"]).expect("flight-ship");
+        assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+        let told = shipper.run(&["--once"]).expect("flight-ship");
+        assert_eq!(told.status.code(), Some(0), "{told:?}");
+        let status = shipper.status().expect("a status");
+        let counts = |key: &str| status["otlp"][key].as_u64().expect("a number");
+        for key in ["rejected", "refused", "failures", "left_out", "waiting"] {
+            assert_eq!(counts(key), 0, "{key}: {status}");
+        }
+        assert_eq!((counts("records"), counts("spans") > 0), (1, true), "{status}");
+        assert!(counts("points") > 100, "{status}");
+        let end = Instant::now() + PATIENCE;
+        // It writes what it got when it gets to it.
+        let has = |words: &str| {
+            let said = || rotel.said().contains(words);
+            assert!(
+                wait_until(end.saturating_duration_since(Instant::now()), said),
+                "{words}: {}",
+                rotel.said()
+            );
+        };
+        for words in [
+            "flightrec.snapshot",
+            "log.record.uid",
+            &format!("host.name: Str(web{n})"),
+            &format!("flightrec.snapshot.id: Str({id})"),
+            TRACE.0,
+            TRACE.1,
+            ": flock",
+            &format!("file.path: Str({})", file.display()),
+            "flightrec.wait.state: Str(blocked)",
+            "Name: flightrec.events",
+            "Unit: {event}",
+            "Name: flightrec.lost_events",
+            "Name: flightship.otlp_snapshots",
+        ] {
+            has(words);
+        }
+        // All that was counted came: each point of a metric, and each span.
+        let said = rotel.said();
+        let points = said.matches("\nValue: ").count() as u64;
+        assert_eq!(points, counts("points"), "points");
+        assert_eq!(said.matches("\nSpan #").count() as u64, counts("spans"), "spans");
+        assert!(!said.contains("ERROR"), "{said}");
+    }
+    recorder.terminate().expect("its end");
+}
+
+/// Whenever flight-ship is killed, each snapshot is told, and what is told twice can be seen.
+#[test]
+fn kills_lose_nothing() {
+    const SNAPSHOTS: usize = 20;
+    let mut recorder = start("");
+    let dir = TempDir::new().expect("a directory");
+    let output = recorder.flightctl(&["snapshot", "--last", "1s", "--reason", "for kills"]);
+    assert!(output.status.success(), "{output:?}\n{}", recorder.log());
+    recorder.terminate().expect("its end");
+    let snapshots = recorder.sandbox().state_dir().join("snapshots");
+    let mut found = fs::read_dir(&snapshots).expect("snapshots").flatten().map(|of| of.path());
+    let snapshot = found.find(|path| path.extension().is_some_and(|of| of == "flight"));
+    let snapshot = snapshot.expect("a snapshot");
+    let state = dir.path().join("state");
+    for n in 0..SNAPSHOTS {
+        copy_snapshot(&snapshot, &state, &format!("20261126T120000Z-request-{n}")).expect("a copy");
+    }
+    let rotel = Rotel::start(dir.path());
+    let config = format!(
+        "[ship]\nstate_dir = \"{}\"\ninterval = \"100ms\"\n[snapshots]\nsettle = \"0s\"\n\
+         [otlp]\nendpoint = \"http://127.0.0.1:{}\"\nprotocol = \"grpc\"\n\
+         records_per_minute = 1000\nmetrics_interval = \"0s\"\n",
+        state.display(),
+        rotel.grpc
+    );
+    let mut shipper = Shipper::new(&dir.path().join("ship"), &config).expect("flight-ship");
+    let told = |shipper: &Shipper| {
+        shipper.status().and_then(|status| status["otlp"]["records"].as_u64()).unwrap_or(0)
+    };
+    let mut kills = 0;
+    while told(&shipper) < SNAPSHOTS as u64 && kills < 10 {
+        shipper.start().expect("flight-ship");
+        thread::sleep(Duration::from_millis(100 + 37 * kills));
+        shipper.kill();
+        kills += 1;
+    }
+    let last = shipper.run(&["--once"]).expect("flight-ship");
+    assert_eq!(last.status.code(), Some(0), "{last:?}");
+    assert!(kills > 1, "it was killed meanwhile");
+    let uids = || -> Vec<String> {
+        let said = rotel.said();
+        let lines = said.lines().filter_map(|line| line.trim().strip_prefix("-> log.record.uid: "));
+        lines.map(str::to_owned).collect()
+    };
+    let distinct = || uids().into_iter().collect::<BTreeSet<_>>().len();
+    assert!(wait_until(PATIENCE, || distinct() == SNAPSHOTS), "{}: {}", distinct(), rotel.said());
+    let all = uids().len();
+    assert!(all <= SNAPSHOTS + kills as usize, "{all} records, {kills} kills");
+}
+
+/// What is hidden in tables is hidden there, too.
+#[test]
+fn nothing_that_is_hidden_is_told() {
+    let mut recorder = start("");
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("sekret-journal");
+    wait_for_lock(&file);
+    let output = recorder.flightctl(&["snapshot", "--last", "3s", "--reason", "a lock"]);
+    assert!(output.status.success(), "{output:?}\n{}", recorder.log());
+    recorder.terminate().expect("its end");
+    let snapshots = recorder.sandbox().state_dir().join("snapshots");
+    let found = fs::read_dir(&snapshots).expect("snapshots").flatten().map(|of| of.path());
+    let snapshot = found
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|of| of == "flight"))
+        .expect("a snapshot");
+    let why = |args: &[&str]| {
+        let args = [&["why", "--format", "json", "--spans", "50", "--tid", "1"][..], args].concat();
+        let file = snapshot.to_str().expect("text");
+        let output = recorder.flightctl(&[&args[..], &["--file", file]].concat());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let all = why(&[]);
+    assert!(all.contains("sekret-journal") && all.contains(TRACE.0), "{all}");
+    let hidden = why(&["--hide", "sekret-[a-z]+"]);
+    assert!(!hidden.contains("sekret") && hidden.contains(TRACE.0), "{hidden}");
+    assert!(hidden.contains("***"), "{hidden}");
+    // Paths are strings of programs as well: neither marks nor files are there.
+    let none = why(&["--strings", "none"]);
+    assert!(!none.contains("sekret") && !none.contains(TRACE.0), "{none}");
+    assert!(none.contains("\"spans\": []"), "{none}");
+    let paths = why(&["--strings", "paths"]);
+    assert!(paths.contains("sekret-journal") && paths.contains(TRACE.0), "{paths}");
+}
