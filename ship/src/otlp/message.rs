@@ -407,7 +407,7 @@ fn of(key: &str, value: Value) -> KeyValue {
 mod tests {
     use super::*;
 
-    /// The bytes that the generated Python messages of `opentelemetry-proto` 1.39 make of the same:
+    /// The bytes that the generated Python messages of `opentelemetry-proto` 1.45 make of the same:
     /// `LogRecord(time_unix_nano=1, severity_number=13, body=AnyValue(string_value="a"),
     /// trace_id=b"\1"*16, span_id=b"\2"*8, observed_time_unix_nano=2, event_name="e")`.
     #[test]
