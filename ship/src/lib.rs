@@ -11,8 +11,8 @@
 //! - What is complete, and what is missing, is a table of its own ([`told`]): one small file for
 //!   each host and hour.
 //! - [`otlp`] tells a collector of snapshots, metrics and waits, without the journal and the spool.
-//! - [`service`] brings them together: one task makes, another one uploads, others tell. [`limits`] bound what
-//!   goes over the network, the spool what waits.
+//! - [`service`] brings them together: one task makes, another one uploads, others tell.
+//!   [`limits`] bound what goes over the network, the spool what waits.
 //!
 //! Modules import those below them only (`cargo xtask check-modules`): [`hour`], [`config`],
 //! [`layout`]; [`files`], [`journal`], [`ledger`], [`spool`], [`source`]; [`limits`], [`storage`];

@@ -36,9 +36,10 @@ pub fn record(id: &str, about: &About, answer: &Answer, facts: &Facts) -> LogRec
     let severity = severity(&about.cause);
     let (trace_id, span_id) = answer.trace.as_ref().and_then(Trace::ids).unwrap_or_default();
     let flags = answer.trace.as_ref().filter(|_| !trace_id.is_empty()).map_or(0, |of| of.flags);
-    let sentence = match answer.sentence.as_str() {
-        "" => "nothing is recorded of the time of this snapshot",
-        sentence => sentence,
+    let sentence = match (answer.sentence.as_str(), answer.doubts.first()) {
+        ("", Some(doubt)) => format!("flightctl why has no answer about this snapshot: {doubt}"),
+        ("", None) => "nothing is recorded of the time of this snapshot".to_owned(),
+        (sentence, _) => sentence.to_owned(),
     };
     let doubts: Vec<String> = answer.doubts.iter().take(DOUBTS_MAX).map(|of| cut(of)).collect();
     let mut attributes = vec![
@@ -67,7 +68,7 @@ pub fn record(id: &str, about: &About, answer: &Answer, facts: &Facts) -> LogRec
         observed_time_unix_nano: facts.now.try_into().unwrap_or(0),
         severity_number: severity.0,
         severity_text: severity.1.to_owned(),
-        body: Some(AnyValue { value: Some(Value::Text(cut(sentence))) }),
+        body: Some(AnyValue { value: Some(Value::Text(cut(&sentence))) }),
         attributes: attributes.into_iter().flatten().collect(),
         flags: flags.into(),
         trace_id,
@@ -195,6 +196,15 @@ mod tests {
         let again = super::record("x", &about("slow_call"), &Answer::default(), &facts);
         assert_eq!(value(&again, "log.record.uid"), value(&record, "log.record.uid"));
         assert_eq!((again.trace_id.len(), again.flags), (0, 0));
+        assert_eq!(
+            again.body.unwrap().value,
+            text("nothing is recorded of the time of this snapshot")
+        );
+        let failed = Answer { doubts: vec!["it was killed".into()], ..Answer::default() };
+        assert_eq!(
+            super::record("x", &about("slow_call"), &failed, &facts).body.unwrap().value,
+            text("flightctl why has no answer about this snapshot: it was killed")
+        );
     }
 
     #[test]

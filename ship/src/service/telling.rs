@@ -240,7 +240,10 @@ impl Service {
             return Ok(answer.clone());
         }
         let text = self.tool.answer(&snapshot.path, teller.config.spans).await?;
-        let answer: Answer = serde_json::from_str(&text).unwrap_or_default();
+        let answer = serde_json::from_str(&text).unwrap_or_else(|e| Answer {
+            doubts: vec![format!("the answer of flightctl why could not be read: {e}")],
+            ..Answer::default()
+        });
         teller.change().made = Some((snapshot.id.clone(), answer.clone()));
         Ok(answer)
     }

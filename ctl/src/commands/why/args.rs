@@ -118,7 +118,12 @@ pub struct WhyArgs {
     pub(super) format: WhyFormat,
     /// With JSON, add the waits of calls that threads made in spans of distributed traces, by the
     /// W3C trace contexts (traceparent) that they wrote as marks: the N longest.
-    #[arg(long, value_name = "N", help_heading = "Output", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        help_heading = "Output",
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
     pub(super) spans: Option<u32>,
     /// What is left out.
     #[command(flatten)]
