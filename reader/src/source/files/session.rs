@@ -22,7 +22,7 @@ use super::narrow::{self, Chosen, Sought, Tail};
 use super::pages::{most_blocks, read_pages, streams, weight};
 use super::proof::Proof;
 use super::rims::{self, Need};
-use super::stretch::Weights;
+use super::stretch::{Weights, with_ends};
 use super::tables::{descriptors, threads};
 use super::who::Names;
 use super::{FilesError, load, select};
@@ -394,7 +394,7 @@ impl SessionSource {
         }
         begins.sort_unstable();
         let weights = Weights::new(&blocks);
-        let mut cuts = weights.part(window, lead, &begins, most);
+        let mut cuts = weights.part(window, (lead, behind), &begins, most);
         // Of the others little may be read, where it is known with what they begin: what is read
         // before the second begins behind the first moment at which the counters are known.
         let first = first_mark.saturating_add(lead.max(LEAD_IN_NS)).saturating_add(1);
@@ -406,7 +406,7 @@ impl SessionSource {
             |(number, (from, until))| {
                 let first = if number == 0 { from } else { weights.lead(from, lead, most) };
                 let read = Window { from: first, until: until.saturating_add(behind) };
-                let fits = weights.of(read) <= most.saturating_add(most / 4);
+                let fits = weights.of(read) <= with_ends(most);
                 let read = if fits { read } else { Window { until, ..read } };
                 Part { from, until, read, weight: weights.of(read) }
             },

@@ -42,22 +42,31 @@ impl Weights {
     /// Moments that part a window into stretches of at most `most` bytes each, with what is read
     /// `lead` before each but the first (unless that alone is more than half of them); what
     /// belongs to one moment is never parted. Where a file begins (`begins`, in order) not far
-    /// before, it is parted there.
-    pub(super) fn part(&self, window: Window, lead: u64, begins: &[u64], most: u64) -> Vec<u64> {
+    /// before, it is parted there. The last one leaves room for what is read `behind` the window:
+    /// what is told of its end must not depend on how it is parted.
+    pub(super) fn part(
+        &self,
+        window: Window,
+        (lead, behind): (u64, u64),
+        begins: &[u64],
+        most: u64,
+    ) -> Vec<u64> {
+        let end = window.until.saturating_add(behind);
         let mut cuts = Vec::new();
         let mut from = window.from;
         loop {
             let read = if cuts.is_empty() { from } else { self.lead(from, lead, most) };
             let weight = |until: u64| self.of(Window { from: read, until });
-            if weight(window.until) <= most {
+            if weight(window.until) <= most && weight(end) <= with_ends(most) {
                 return cuts;
             }
             let next = self.begun.partition_point(|(time, _)| *time <= from);
-            let behind = self.begun.get(next..).unwrap_or_default();
-            let fit = behind.partition_point(|(time, _)| weight(*time) <= most);
+            let later = self.begun.get(next..).unwrap_or_default();
+            let fit =
+                later.partition_point(|(time, _)| *time < window.until && weight(*time) <= most);
             // Where not even one fits, that one alone.
             let Some((cut, _)) =
-                behind.get(fit.saturating_sub(1)).filter(|(cut, _)| *cut < window.until)
+                later.get(fit.saturating_sub(1)).filter(|(cut, _)| *cut < window.until)
             else {
                 return cuts;
             };
@@ -68,6 +77,11 @@ impl Weights {
             from = cut;
         }
     }
+}
+
+/// What a stretch of at most `most` bytes may weigh with what is read beside it.
+pub(super) fn with_ends(most: u64) -> u64 {
+    most.saturating_add(most / 4)
 }
 
 impl Weights {
@@ -84,7 +98,20 @@ mod tests {
     use super::*;
 
     fn part(begins: &[u64], blocks: &[(u64, u64, u64)], most: u64, lead: u64) -> Vec<u64> {
-        Weights::new(blocks).part(Window { from: 0, until: 1000 }, lead, begins, most)
+        Weights::new(blocks).part(Window { from: 0, until: 1000 }, (lead, 0), begins, most)
+    }
+
+    #[test]
+    fn what_is_read_behind_the_window_has_room() {
+        let blocks = (0..10).map(|i| (i * 10, i * 10 + 9, 1)).collect::<Vec<_>>();
+        let part = |until: u64, behind: u64, most: u64| {
+            Weights::new(&blocks).part(Window { from: 0, until }, (0, behind), &[], most)
+        };
+        assert_eq!(part(50, 0, 5), [0u64; 0]);
+        assert_eq!(part(50, 30, 6), [40], "five, and three behind them");
+        assert_eq!(part(50, 20, 6), [0u64; 0], "a quarter more than fits");
+        assert_eq!(part(90, 10, 4), [40, 80], "the last one and two behind");
+        assert_eq!(part(50, 50, 2), [20, 40], "more than fits anyhow");
     }
 
     #[test]
