@@ -273,8 +273,8 @@ impl Call {
     }
 
     /// Puts its record, and zeros behind it; returns the number of its bytes. Straight to where it
-    /// stays: words that were just written one by one can't be read in wider pieces at once. Without
-    /// `CONTENTS`, its arguments stay as they are in the page, zeros.
+    /// stays: words that were just written one by one can't be read in wider pieces at once.
+    /// Without `CONTENTS`, its arguments stay as they are in the page, zeros.
     #[inline]
     pub(super) fn put<const CONTENTS: bool>(&self, out: &mut [u8; LONGEST]) -> usize {
         let form = self.what.form();

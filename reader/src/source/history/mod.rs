@@ -181,8 +181,9 @@ pub enum Needs {
     /// missing in the files.
     Lanes(&'static [Lane]),
     /// As [`Self::Lanes`], what [`Ends`](crate::pipeline::ends::Ends) takes: system calls without
-    /// what their arguments and strings hold, and the task lane. Of the stretches that follow the same is needed,
-    /// unless blocks of them were chosen: each is read while the visitor has the one before.
+    /// what their arguments and strings hold, and the task lane. Of the stretches that follow the
+    /// same is needed, unless blocks of them were chosen: each is read while the visitor has the
+    /// one before.
     CallEnds,
     /// Those of some blocks, and of the task lane. It is known that nothing is missing.
     Chosen(Arc<Chosen>),

@@ -273,8 +273,8 @@ fn nothing_is_foretold_where_the_counters_know_more() {
     assert_eq!(before, None);
 }
 
-/// Who does not need all of what is foretold: for each chapter, whether it was read in part, and how
-/// many pages of calls it has; and the calls.
+/// Who does not need all of what is foretold: for each chapter, whether it was read in part, and
+/// how many pages of calls it has; and the calls.
 struct Narrow {
     needs: Needs,
     is_foretold: bool,
