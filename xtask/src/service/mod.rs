@@ -10,6 +10,7 @@ mod container;
 mod journal;
 mod load;
 mod privileges;
+mod ship;
 mod snapshots;
 mod soak;
 mod trial;

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::container::INSIDE;
 use super::load::{self, Load};
 use super::soak::Soak;
-use super::{journal, privileges, snapshots};
+use super::{journal, privileges, ship, snapshots};
 
 /// The packages, in the order in which they are installed.
 pub(super) const PACKAGES: [&str; 2] = ["first.deb", "second.deb"];
@@ -36,9 +36,9 @@ const DROP_IN: &str = "/etc/systemd/system/flightd.service.d/trial.conf";
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// So that a stalled pipeline shows within seconds.
 const WATCHDOG: Duration = Duration::from_secs(4);
-/// What systemd may rate the units' exposure at most: the daemon's, and that of root's part, which
-/// mounts.
-const EXPOSURE: [(&str, f64); 2] = [(UNITS[0], 2.0), (UNITS[1], 3.0)];
+/// What systemd may rate the units' exposure at most: the daemon's, that of root's part, which
+/// mounts, and that of flight-ship, which has the network.
+const EXPOSURE: [(&str, f64); 3] = [(UNITS[0], 2.0), (UNITS[1], 3.0), (ship::UNIT, 2.0)];
 /// Exact counts need a recording without a limit to its cost; files that roll all the time are the
 /// harder case.
 pub(super) const BUSY: &str = "[budget]\nper_cpu = \"off\"\n[store]\nkeep_free = \
@@ -115,16 +115,20 @@ pub(super) const STEPS: &[Named] = &[
     (SOAK, soaks),
     ("a quiet minute is a quiet journal", is_quiet),
     ("the journal names files, lanes and levels when something goes wrong", journal::names_faults),
+    ("flight-ship ships snapshots into a directory, without rights", ship::into_a_directory),
+    ("flight-ship gets its credentials from systemd", ship::credentials),
     ("stop and disable leave nothing pinned or mounted", stops),
     ("purge leaves nothing", purges),
 ];
 
 fn installs(_: &mut Trial) -> Result<String> {
     install(PACKAGES[0])?;
-    for unit in UNITS {
+    for unit in UNITS.into_iter().chain([ship::UNIT]) {
         ensure!(!is("is-active", unit), "{unit} is active");
     }
-    ensure!(!is("is-enabled", UNIT), "{UNIT} is enabled");
+    for unit in [UNIT, ship::UNIT] {
+        ensure!(!is("is-enabled", unit), "{unit} is enabled");
+    }
     ensure!(!Path::new(RUNTIME).exists(), "{RUNTIME} is there");
     Ok(format!("version {}", dpkg_version()?))
 }
@@ -341,7 +345,8 @@ fn purges(_: &mut Trial) -> Result<String> {
     privileges::plant()?;
     check(Command::new("dpkg").args(["--purge", "flightrec"]))?;
     privileges::untouched("the purge")?;
-    let find = "find / -xdev -iname '*flight[rcd]*' -not -path '/proc/*' -not -path '/sys/*' -not \
+    ship::is_gone()?;
+    let find = "find / -xdev -iname '*flight[-rcd]*' -not -path '/proc/*' -not -path '/sys/*' -not \
                 -path '/trial/*' -not -path '/var/log/*' -not -path '/usr/share/icons/*'";
     let left = read(Command::new("/bin/sh").args(["-c", find]))?;
     ensure!(left.trim().is_empty(), "left: {left}");
@@ -373,9 +378,14 @@ fn dpkg_version() -> Result<String> {
 
 /// Its own process, while it runs.
 pub(super) fn main_pid() -> Result<Pid> {
-    let shown = read(Command::new("systemctl").args(["show", "-P", "MainPID", UNIT]))?;
+    unit_pid(UNIT)
+}
+
+/// The process of a unit that runs.
+pub(super) fn unit_pid(unit: &str) -> Result<Pid> {
+    let shown = read(Command::new("systemctl").args(["show", "-P", "MainPID", unit]))?;
     let pid: i32 = shown.trim().parse().with_context(|| format!("MainPID {shown}"))?;
-    ensure!(pid != 0, "{UNIT} does not run");
+    ensure!(pid != 0, "{unit} does not run");
     Ok(Pid::from_raw(pid))
 }
 
