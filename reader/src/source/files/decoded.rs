@@ -40,30 +40,24 @@ impl Decoded {
         reader: &mut PagesReader,
     ) -> Result<Arc<Pages>, Damage> {
         let (path, offset) = (job.reader.path(), job.block.offset);
-        let known = |held: &Held| held.blocks.get(path)?.get(&offset).cloned();
-        if let Some(pages) = self.with(|held| known(held)) {
+        let known = self.with(|held| held.blocks.get(path)?.get(&offset).cloned());
+        if let Some(pages) = known {
             return Ok(pages);
         }
         let pages = Arc::new(reader.read(job.reader, job.block, Contents::All)?);
-        self.with(|held| {
-            let sum = held.pages.saturating_add(pages.len());
-            if sum <= most() && known(held).is_none() {
-                held.pages = sum;
-                held.blocks.entry(path.into()).or_default().insert(offset, pages.clone());
-            }
-        });
+        self.hold(job, pages.len(), || pages.clone());
         Ok(pages)
     }
 
-    /// Holds a block's pages, if there is room.
-    fn hold(&self, job: &Job<'_>, pages: &Pages) {
+    /// Holds a block's pages, of which there are so many, if there is room.
+    fn hold(&self, job: &Job<'_>, count: usize, pages: impl FnOnce() -> Arc<Pages>) {
         let (path, offset) = (job.reader.path(), job.block.offset);
         self.with(|held| {
-            let sum = held.pages.saturating_add(pages.len());
+            let sum = held.pages.saturating_add(count);
             let is_held = held.blocks.get(path).is_some_and(|blocks| blocks.contains_key(&offset));
             if sum <= most() && !is_held {
                 held.pages = sum;
-                held.blocks.entry(path.into()).or_default().insert(offset, Arc::new(pages.clone()));
+                held.blocks.entry(path.into()).or_default().insert(offset, pages());
             }
         });
     }
@@ -128,7 +122,7 @@ impl Decoding<'_> {
             && header.last >= self.hold_from
             && let Some(held) = self.held
         {
-            held.hold(job, &pages);
+            held.hold(job, pages.len(), || Arc::new(pages.clone()));
         }
         Ok(pages)
     }
