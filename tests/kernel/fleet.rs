@@ -210,3 +210,45 @@ fn openssh_passes_all_through() {
     let why = table["hosts"][0]["error"].as_str().expect("a reason");
     assert!(why.contains("Permission denied"), "{why}");
 }
+
+/// Runs a command in a terminal of 24 lines, presses `q` when it shows a text, and prints all that
+/// it has shown.
+const IN_A_TERMINAL: &str = r"
+import fcntl, os, pty, struct, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('4H', 24, 100, 0, 0))
+shown, pressed = b'', False
+while True:
+    try:
+        news = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not news:
+        break
+    shown += news
+    if not pressed and sys.argv[1].encode() in shown:
+        os.write(terminal, b'q')
+        pressed = True
+sys.stdout.buffer.write(shown)
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+sys.exit(status if pressed else 98)
+";
+
+#[test]
+fn top_has_a_terminal_on_the_host() {
+    let recorder = start("");
+    lasted(&recorder);
+    let open = OpenSsh::new();
+    let program = recorder.flightctl_command().get_program().to_owned();
+    let mut command = Command::new("timeout");
+    command.args(["60", "python3", "-c", IN_A_TERMINAL, "flightctl top:"]).arg(program);
+    command.args(["--ssh", "root@web1", "top"]);
+    command.env("FLIGHTCTL_SSH", &open.ssh).env("FLIGHTCTL_REMOTE", remote(&recorder));
+    let output = command.env("TERM", "xterm").stdin(Stdio::null()).output().expect("python3");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{:?}: {shown}\n{output:?}", output.status);
+    // It has left the screen as it was.
+    assert!(shown.contains("\x1b[?1049h") && shown.contains("\x1b[?1049l"), "{shown}");
+}
