@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flightrec_format::abi::record::TID_MASK;
+use flightrec_format::trace_context;
 
 /// How often something live is looked at. The daemon closes a connection that is silent for a
 /// minute.
@@ -44,6 +45,14 @@ pub fn session(text: &str) -> Result<u64, String> {
     })
 }
 
+/// The id of a distributed trace.
+pub fn trace(text: &str) -> Result<[u8; 16], String> {
+    trace_context::trace_id(text.as_bytes()).ok_or_else(|| {
+        "not the id of a trace, 32 hexadecimal digits, nor a traceparent (00-TRACE-SPAN-FLAGS)"
+            .to_owned()
+    })
+}
+
 /// A process or thread id.
 pub fn id(text: &str) -> Result<u32, String> {
     let n: u32 = text.parse().map_err(|_| "not a process or thread id".to_owned())?;
@@ -56,6 +65,17 @@ pub fn id(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn traces() {
+        let id = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let found = trace(id).unwrap();
+        assert_eq!(trace(&id.to_uppercase()), Ok(found));
+        assert_eq!(trace(&format!("00-{id}-00f067aa0ba902b7-01")), Ok(found));
+        for text in ["", "4bf9", "00000000000000000000000000000000", &format!("{id}0")] {
+            assert!(trace(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn memory_is_a_size() {

@@ -52,3 +52,5 @@ pub mod symbols;
 pub mod thread_stack;
 #[cfg(feature = "std")]
 pub mod totals;
+#[cfg(feature = "std")]
+pub mod trace_context;

@@ -73,7 +73,7 @@ impl Reader {
     }
 
     fn new(from: From) -> Self {
-        let wants = Wants { naming: Naming::Near, merging: Merging::Never };
+        let wants = Wants { naming: Naming::Near, merging: Merging::Never, traces: false };
         Self { from, wants }
     }
 

@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use flightrec_format::trace_context::TraceContext;
+
 use super::answer::{Culprit, Who};
 use super::names::Names;
 use super::story::Story;
 use crate::State;
-use crate::trace_context::{Contexts, TraceContext};
+use crate::trace_context::Contexts;
 
 /// A wait as short as that is not told, ns: of shorter calls no words are kept.
 const SHORT_NS: u64 = 500_000;

@@ -29,6 +29,8 @@ use crate::wall::WallClock;
 pub struct Export {
     shared: Arc<Mutex<Shared>>,
     fds: Naming,
+    /// Whether the spans that threads work for are wanted.
+    traces: bool,
 }
 
 struct Shared {
@@ -54,7 +56,13 @@ impl Export {
             error: None,
             fds,
         };
-        Self { shared: Arc::new(Mutex::new(shared)), fds }
+        Self { shared: Arc::new(Mutex::new(shared)), fds, traces: false }
+    }
+
+    /// With the spans that threads work for.
+    #[must_use]
+    pub fn with_traces(self, traces: bool) -> Self {
+        Self { traces, ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -158,7 +166,7 @@ impl render::Format for Export {
 
 impl Render for Export {
     fn wants(&self) -> Wants {
-        Wants { naming: self.fds, merging: Merging::Never }
+        Wants { naming: self.fds, merging: Merging::Never, traces: self.traces }
     }
 
     fn expect(&mut self, start: &mut Start<'_>) {

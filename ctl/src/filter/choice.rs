@@ -28,6 +28,10 @@ impl Choice for Filter {
         self.wants_path(call, fds)
     }
 
+    fn has_traces(&self) -> bool {
+        self.has_traces()
+    }
+
     fn lacks(&self, call: &Call, fds: FdNames<'_>, alone: bool) -> Option<Part> {
         self.lacks(call, fds, alone)
     }

@@ -92,7 +92,7 @@ impl Filter {
         let part = path.or(time)?;
         let took =
             if time.is_some() { Took::Ns(self.slower_than.unwrap_or(0)) } else { facts.took };
-        let facts = CallFacts { path: true, took, ..CallFacts::default() };
+        let facts = CallFacts { path: true, took, lacks: None, ..facts };
         self.wants(event, facts, threads).then_some(part)
     }
 

@@ -153,7 +153,7 @@ fn count(
     (mut front, from): (Front, u64),
 ) -> Doubts {
     let hull = windows.hull();
-    let wants = Wants { naming: Naming::Off, merging: Merging::Never };
+    let wants = Wants { naming: Naming::Off, merging: Merging::Never, traces: false };
     let wall = recording.wall_clock(0);
     let mut resolver = Resolver::new(recording, windows.clone(), filter.clone(), wall, wants);
     resolver.doubts = Some(doubts);

@@ -105,6 +105,13 @@ impl FilterPlan {
                 "--fds all also names descriptors that were opened before the window".to_owned(),
             );
         }
+        if !self.traces.is_empty() {
+            hints.push(
+                "which trace a thread works for only marks tell that are in the window, or in the \
+                 2 s before it: flightctl dump --event mark, and docs/otlp.md"
+                    .to_owned(),
+            );
+        }
         if !is_all {
             hints.push("a wider window may have some: --last 1m, --since T, --all".to_owned());
         }

@@ -71,6 +71,7 @@ pub struct Filter {
     faster_than: Option<u64>,
     devices: FxHashSet<u32>,
     tracepoints: FxHashSet<u16>,
+    traces: Vec<[u8; 16]>,
     kinds: Kinds,
     limits: Limits,
 }
@@ -103,6 +104,7 @@ impl Filter {
             && (groups.is_empty(), calls.is_none(), paths.is_none()) == (true, true, true)
             && !errors
             && (self.slower_than, self.faster_than) == (None, None)
+            && self.traces.is_empty()
             && self.kinds == Kinds::ALL
     }
 
@@ -159,8 +161,9 @@ impl Filter {
 
     /// Whether the ends of calls alone tell which of them are wanted.
     pub fn is_of_ends(&self) -> bool {
-        let Self { pids, trees, comms, groups, paths, .. } = self;
-        (pids.is_empty(), trees.is_empty(), comms.is_empty()) == (true, true, true)
+        let Self { pids, trees, comms, groups, paths, traces, .. } = self;
+        traces.is_empty()
+            && (pids.is_empty(), trees.is_empty(), comms.is_empty()) == (true, true, true)
             && (groups.is_empty(), paths.is_none()) == (true, true)
             && (self.slower_than, self.faster_than) == (None, None)
     }
@@ -183,6 +186,7 @@ impl Filter {
             && self.wants_call(event, facts)
             && self.wants_device(event)
             && self.wants_tracepoint(event)
+            && self.wants_trace(facts)
             && self.wants_thread(event, facts.issued_by, threads)
     }
 
@@ -208,6 +212,16 @@ impl Filter {
     fn wants_tracepoint(&self, event: &Event) -> bool {
         let Body::Tracepoint(of) = &event.body else { return true };
         self.tracepoints.is_empty() || self.tracepoints.contains(&of.id)
+    }
+
+    /// Whether events are wanted by the distributed traces that threads work for.
+    pub fn has_traces(&self) -> bool {
+        !self.traces.is_empty()
+    }
+
+    fn wants_trace(&self, facts: CallFacts) -> bool {
+        let mut traces = facts.traces.iter().flatten();
+        self.traces.is_empty() || traces.any(|trace| self.traces.contains(trace))
     }
 
     fn wants_error(&self, call: &Call, ret: Option<i64>) -> bool {

@@ -38,6 +38,7 @@ pub struct FilterPlan {
     pub(super) faster_than: Option<u64>,
     pub(super) devices: Vec<String>,
     pub(super) tracepoints: Vec<String>,
+    pub(super) traces: Vec<[u8; 16]>,
     pub(super) kinds: Kinds,
 }
 
@@ -216,8 +217,15 @@ impl FilterPlan {
             faster_than: faster_than.map(nanos),
             devices: device,
             tracepoints,
+            traces: Vec::new(),
             kinds,
         })
+    }
+
+    /// The same of threads while they work for these distributed traces alone; none: for any.
+    #[must_use]
+    pub fn of_traces(self, traces: Vec<[u8; 16]>) -> Self {
+        Self { traces, ..self }
     }
 
     /// A filter that wants the events of one thread.
@@ -283,6 +291,7 @@ impl FilterPlan {
             faster_than: self.faster_than,
             devices: devices::numbers(&self.devices, meta)?,
             tracepoints: tracepoints::numbers(&self.tracepoints, meta)?,
+            traces: self.traces.clone(),
             kinds: self.kinds,
             limits: Limits::default(),
         })

@@ -30,6 +30,10 @@ impl FilterPlan {
 
     /// Whether it may want so little that searching for it is worth its while.
     pub fn is_narrow(&self) -> bool {
+        if !self.traces.is_empty() {
+            // Marks of other calls and threads tell.
+            return false;
+        }
         let asks_for_threads =
             [&self.pids, &self.tids, &self.trees].iter().any(|of| !of.is_empty())
                 || !self.comms.is_empty();

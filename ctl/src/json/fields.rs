@@ -154,6 +154,8 @@ mod tests {
                 ("pod_uid", "pod_uid"),
                 ("namespace", "namespace"),
                 ("image", "image"),
+                ("trace_id", "trace_id"),
+                ("span_id", "span_id"),
             ] {
                 expected.insert(field.to_owned(), json!({"$ref": format!("#/$defs/{of}")}));
             }

@@ -17,6 +17,8 @@ pub struct Format {
     pub merge: bool,
     /// Which descriptors are shown by what they stand for.
     pub fds: Naming,
+    /// Whether events have the span that their thread works for.
+    pub traces: bool,
 }
 
 impl render::Format for Format {
@@ -41,14 +43,14 @@ impl render::Format for Format {
     }
 
     fn events(&self, meta: &Meta) -> Box<dyn Render> {
-        Box::new(Renderer::new(meta, self.merge, []).name_fds(self.fds))
+        Box::new(Renderer::new(meta, self.merge, []).name_fds(self.fds).with_traces(self.traces))
     }
 }
 
 impl Render for Renderer {
     fn wants(&self) -> Wants {
         let merging = if self.merge { Merging::AtExit } else { Merging::Never };
-        Wants { naming: self.naming, merging }
+        Wants { naming: self.naming, merging, traces: self.traces }
     }
 
     fn expect(&mut self, Start { reports, windows, wall, .. }: &mut Start<'_>) {

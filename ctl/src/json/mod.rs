@@ -32,6 +32,7 @@ use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::published::Tracepoints;
 use flightrec_format::symbols::Symbols;
+use flightrec_format::trace_context::TraceContext;
 
 use self::call::Calls;
 use self::clock::Stamps;
@@ -41,7 +42,7 @@ use self::sched::Thread;
 use crate::binaries::{Binaries, ProbedFunctions};
 use crate::fds::Naming;
 use crate::pipeline::{EventContext, Wake};
-use crate::text::number::decimal;
+use crate::text::number::{decimal, hex_digits};
 use crate::text::plan::Plans;
 use crate::text::recent::Recent;
 
@@ -65,6 +66,8 @@ pub struct Renderer {
     contained: Arc<Contained>,
     merge: bool,
     naming: Naming,
+    /// Whether events have the span that their thread works for.
+    traces: bool,
     symbols: Arc<Symbols>,
     binaries: Arc<Binaries>,
     functions: Arc<ProbedFunctions>,
@@ -87,6 +90,7 @@ impl Renderer {
             contained: Arc::new(Contained::new(meta)),
             merge,
             naming,
+            traces: false,
             symbols: Arc::new(Symbols::new(meta)),
             binaries: Arc::new(Binaries::new(meta)),
             functions: Arc::new(ProbedFunctions::new(meta)),
@@ -110,6 +114,12 @@ impl Renderer {
         Self { naming, ..self }
     }
 
+    /// With the span that each event's thread works for, where one is known.
+    #[must_use]
+    pub fn with_traces(self, traces: bool) -> Self {
+        Self { traces, ..self }
+    }
+
     /// Appends the event's line to `out`, and before it what belongs there.
     pub fn object(&mut self, event: &Event, cx: &EventContext<'_>, out: &mut Vec<u8>) {
         while event.time >= self.next_aside
@@ -121,6 +131,13 @@ impl Renderer {
         self.common(event, cx, out);
         self.particular(event, cx, out);
         self.contained.write(cx.cgroup, out);
+        if let Some(TraceContext { trace, span, .. }) = &cx.trace {
+            out.extend_from_slice(b",\"trace_id\":\"");
+            hex_digits(trace, out);
+            out.extend_from_slice(b"\",\"span_id\":\"");
+            hex_digits(span, out);
+            out.push(b'"');
+        }
         out.extend_from_slice(b"}\n");
     }
 

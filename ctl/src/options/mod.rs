@@ -14,4 +14,5 @@ pub mod shown;
 pub mod store;
 pub mod target;
 pub mod time;
+pub mod traces;
 pub mod window;

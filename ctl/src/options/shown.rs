@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::color::ColorArg;
 use super::format::{FormatArg, FormatArgs};
+use super::traces::TraceArgs;
 use crate::fds::Naming;
 use crate::filter::{FilterError, FilterPlan, FilterSpec};
 use crate::kind::Kind;
@@ -16,6 +17,9 @@ pub struct ShownArgs {
     /// Which events.
     #[command(flatten)]
     pub filter: FilterSpec,
+    /// Of which distributed traces.
+    #[command(flatten)]
+    pub traces: TraceArgs,
     /// How they look.
     #[command(flatten)]
     pub format: FormatArgs,
@@ -43,6 +47,8 @@ pub struct ShownPlan {
     pub graph: bool,
     /// Which descriptors are shown by what they stand for.
     pub fds: Naming,
+    /// Whether the spans that threads work for are shown.
+    pub traces: bool,
     /// File to write; `None`: standard output.
     pub output: Option<PathBuf>,
     /// Whether one that is there is replaced.
@@ -54,7 +60,7 @@ pub struct ShownPlan {
 impl ShownArgs {
     /// What they mean.
     pub fn plan(self, color: ColorArg) -> Result<ShownPlan, FilterError> {
-        let Self { filter, format, output, force } = self;
+        let Self { filter, traces, format, output, force } = self;
         let FormatArgs { format, merge, stacks, graph, fds } = format;
         // Who asks for paths asks for those of descriptors too, wherever they were opened.
         let usual = if filter.path.is_empty() { Naming::Near } else { Naming::All };
@@ -67,7 +73,8 @@ impl ShownArgs {
             filter = kinds.into_iter().fold(filter, FilterPlan::with);
         }
         let stacks = stacks || names_stacks;
-        Ok(ShownPlan { filter, format, merge, stacks, graph, fds, output, force, color })
+        let (traces, filter) = traces.plan(filter);
+        Ok(ShownPlan { filter, format, merge, stacks, graph, fds, traces, output, force, color })
     }
 }
 

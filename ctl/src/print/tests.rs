@@ -225,7 +225,7 @@ struct Differences(u64);
 
 impl Render for Differences {
     fn wants(&self) -> Wants {
-        Wants { naming: Naming::Off, merging: Merging::Never }
+        Wants { naming: Naming::Off, merging: Merging::Never, traces: false }
     }
 
     fn expect(&mut self, _start: &mut Start<'_>) {}
@@ -306,7 +306,7 @@ struct Broken;
 
 impl Render for Broken {
     fn wants(&self) -> Wants {
-        Wants { naming: Naming::Off, merging: Merging::Never }
+        Wants { naming: Naming::Off, merging: Merging::Never, traces: false }
     }
 
     fn expect(&mut self, _start: &mut Start<'_>) {}

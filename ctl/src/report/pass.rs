@@ -315,7 +315,7 @@ impl<'a> Pass<'a> {
         filter: &Filter,
         wall: WallClock,
     ) -> OfEvents {
-        let wants = Wants { naming: self.scope.naming, merging: Merging::Never };
+        let wants = Wants { naming: self.scope.naming, merging: Merging::Never, traces: false };
         let (stage, marked) = Stage::new(recording, shown.clone(), filter, &*self.report, &self.by);
         let mut resolver = Resolver::new(recording, shown.clone(), marked, wall, wants);
         // All events, from the first on: whether one is in the window is decided here.

@@ -50,7 +50,7 @@ impl render::Format for Format {
 impl Render for Renderer {
     fn wants(&self) -> Wants {
         let merging = if self.merge { Merging::AtEntry } else { Merging::Never };
-        Wants { naming: self.naming, merging }
+        Wants { naming: self.naming, merging, traces: self.traces }
     }
 
     /// What is missing is said before the events.

@@ -44,6 +44,7 @@ use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::published::Tracepoints;
 use flightrec_format::symbols::Symbols;
+use flightrec_format::trace_context::TraceContext;
 use jiff::tz::TimeZone;
 
 use self::call::Length;
@@ -51,7 +52,7 @@ use self::clock::Clock;
 pub use self::escape::{escape, printable, quote};
 pub use self::format::Format;
 use self::function::Graph;
-use self::number::{decimal, pad, padded};
+use self::number::{decimal, hex_digits, pad, padded};
 use self::paint::Paint;
 use self::plan::Plans;
 use self::recent::Recent;
@@ -82,6 +83,8 @@ pub struct Options {
     pub stacks: bool,
     /// What a thread does indented by the probed functions that it is in.
     pub graph: bool,
+    /// The spans that threads work for.
+    pub traces: bool,
     /// Time zone of the times of day.
     pub time_zone: TimeZone,
 }
@@ -96,6 +99,7 @@ impl Default for Options {
             fds: Naming::Near,
             stacks: true,
             graph: false,
+            traces: false,
             time_zone: crate::zone::system(),
         }
     }
@@ -103,6 +107,7 @@ impl Default for Options {
 
 /// Writes events as lines.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub struct Renderer {
     plans: Arc<Plans>,
     paint: Paint,
@@ -110,6 +115,7 @@ pub struct Renderer {
     merge: bool,
     naming: Naming,
     stacks: bool,
+    traces: bool,
     symbols: Arc<Symbols>,
     binaries: Arc<Binaries>,
     functions: Arc<ProbedFunctions>,
@@ -131,6 +137,7 @@ impl Renderer {
             merge: options.merge,
             naming: options.fds,
             stacks: options.stacks,
+            traces: options.traces,
             symbols: Arc::new(Symbols::new(meta)),
             binaries: Arc::new(Binaries::new(meta)),
             functions: Arc::new(ProbedFunctions::new(meta)),
@@ -168,7 +175,7 @@ impl Renderer {
                 if cx.merged.is_some() {
                     call::whole(&self.plans, self.paint, call, (*ret, took), cx.fds, out);
                     disk::of_call(cx.disk.as_ref(), out);
-                    out.push(b'\n');
+                    end(cx, out);
                     return;
                 }
                 // A string that came only now could not be read at the entry.
@@ -184,10 +191,13 @@ impl Renderer {
                     idles: *next == 0,
                 };
                 sched::out_of(self.paint, (event.cpu, event.tid), &cx.comm, *prev_prio, &stop, out);
-                out.push(b'\n');
+                end(cx, out);
                 self.columns(event.cpu, *next, &cx.next_comm, cx.wall_ns, out);
                 sched::into(event.cpu, *next, &cx.next_comm, *next_prio, out);
                 disk::of_call(cx.disk.as_ref(), out);
+                // The span is that of the thread before.
+                out.push(b'\n');
+                return;
             }
             Body::Waking { wakee, prio, cpu, new, context, .. } => {
                 let unknown = Wake { queued_on: *cpu, runs_on: *cpu, qlen: None };
@@ -218,7 +228,7 @@ impl Renderer {
                 ring::done(plain, cx.operation.as_ref(), cx.fds, out);
             }
         }
-        out.push(b'\n');
+        end(cx, out);
     }
 
     /// Whether it is a call that the probes have a thread make when a function returns
@@ -268,6 +278,19 @@ impl Renderer {
             pad(COMM_WIDTH.saturating_sub(out.len() - start) + 2, b' ', out);
         });
     }
+}
+
+/// Ends a line: with the span that its thread works for, if one is known.
+#[inline]
+fn end(cx: &EventContext<'_>, out: &mut Vec<u8>) {
+    if let Some(TraceContext { trace, span, .. }) = &cx.trace {
+        out.extend_from_slice(b" {trace ");
+        hex_digits(trace, out);
+        out.extend_from_slice(b" span ");
+        hex_digits(span, out);
+        out.push(b'}');
+    }
+    out.push(b'\n');
 }
 
 /// Appends a thread's name; thread 0 is the idle thread of its CPU, whose name nobody records.

@@ -140,6 +140,13 @@ fn nibbles(value: u32) -> [u8; 8] {
     (word + ZEROS + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
 }
 
+/// Two hexadecimal digits for each byte.
+pub(crate) fn hex_digits(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |of: u8| DIGITS[usize::from(of & 15)];
+    out.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]));
+}
+
 /// Hexadecimal; nothing at all is a plain `0`.
 pub(crate) fn hex_or_zero(value: u64, out: &mut Vec<u8>) {
     if value == 0 {

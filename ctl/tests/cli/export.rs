@@ -104,3 +104,34 @@ fn a_reader_that_leaves_and_a_full_disk() {
     assert!(stderr(&output).contains("name a directory"), "{}", stderr(&output));
     assert_eq!(added(dir.path(), &before), [""; 0]);
 }
+
+#[test]
+fn tables_have_the_spans_of_threads() {
+    let (trace, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+    let dir = crate::why::marked(true, Some(&format!("traceparent=00-{trace}-{span}-01")));
+    let outs = tempfile::tempdir().unwrap();
+    let place = ["--runtime-dir", dir.path().to_str().unwrap(), "export", "--all"];
+    for (args, told) in [(&["--traces"][..], 5), (&["--trace", trace], 5), (&[], 0)] {
+        let out = outs.path().join(told.to_string());
+        let to = ["--format", "parquet", "--force", "-o", out.to_str().unwrap()];
+        let output = flightctl(&[&place[..], &to, args].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let events = table(&out, "events");
+        let rows: Vec<_> = events.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        let of_trace = |row: &&parquet::record::Row| row.get_string(19).is_ok();
+        let found: Vec<_> = rows.iter().filter(of_trace).collect();
+        assert_eq!(found.len(), told, "{args:?}: {rows:#?}");
+        for row in found {
+            let ids = (row.get_string(19).unwrap(), row.get_string(20).unwrap());
+            assert_eq!(
+                (row.get_int(3).unwrap(), ids),
+                (71, (&trace.into(), &span.into())),
+                "{row}"
+            );
+        }
+        let calls = table(&out, "calls");
+        let rows: Vec<_> = calls.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].get_string(18).ok().map(String::as_str), (told > 0).then_some(span));
+    }
+}

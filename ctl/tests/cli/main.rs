@@ -29,6 +29,7 @@ mod search;
 mod snapshots;
 mod ssh;
 mod stretches;
+mod traces;
 mod usage;
 mod versioned;
 mod vmcore;

@@ -41,7 +41,7 @@ pub(crate) fn recording(whole: bool) -> TempDir {
 }
 
 /// The same, where thread 71 wrote this mark before.
-fn marked(whole: bool, mark: Option<&str>) -> TempDir {
+pub(crate) fn marked(whole: bool, mark: Option<&str>) -> TempDir {
     let start = NOW - SECOND;
     let at = |ms: u64| start + ms * MS;
     let mut recording = Recording::new();

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Call, Event};
+use flightrec_format::trace_context::TraceContext;
 use flightrec_reader::pipeline::EventContext;
 
 use super::arguments::About;
@@ -75,6 +76,7 @@ pub(super) struct Open {
     pub(super) comm: Comm,
     pub(super) call: u32,
     pub(super) about: About,
+    pub(super) trace: Option<TraceContext>,
 }
 
 /// Threads whose calls are found without a hash table; a power of two.
@@ -158,6 +160,7 @@ impl Open {
         self.about.write(rows);
         rows.bool(true).bool(end.is_some());
         session.write(rows);
+        rows.span(self.trace.as_ref());
     }
 }
 
@@ -191,6 +194,7 @@ impl Parquet {
         about.write(rows);
         rows.bool(false).bool(true);
         id.write(rows);
+        rows.span(known.trace.as_ref());
         Ok(key)
     }
 
@@ -212,6 +216,7 @@ impl Parquet {
             comm: known.comm,
             call: key,
             about: arguments.get((call, descriptors), known, words, rows),
+            trace: known.trace,
         };
         if open.is_full() {
             for (tid, of) in open.drain() {

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use flightrec_format::abi::record::Comm;
+use flightrec_format::trace_context::TraceContext;
 use flightrec_reader::threads::trim;
 
 use super::dictionary::Texts;
@@ -195,6 +196,15 @@ impl Rows {
             Some(comm) => self.keyed(u128::from_ne_bytes(*comm), || printable(trim(comm))),
             None => self.none(1),
         }
+    }
+
+    /// The span that a thread works for: two columns.
+    #[inline]
+    pub(super) fn span(&mut self, of: Option<&TraceContext>) -> &mut Self {
+        let Some(TraceContext { trace, span, .. }) = of else { return self.none(2) };
+        let (trace, span) = (u128::from_be_bytes(*trace), u64::from_be_bytes(*span));
+        self.keyed(trace, || format!("{trace:032x}").into());
+        self.keyed(span.into(), || format!("{span:016x}").into())
     }
 
     /// A moment, UNIX time in ns: `ts` in microseconds and `ts_ns`.

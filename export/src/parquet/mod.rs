@@ -225,6 +225,7 @@ impl Parquet {
             .text(of.stack)
             .text(of.fields);
         id.write(rows);
+        rows.span(known.trace.as_ref());
         Ok(())
     }
 
@@ -244,6 +245,7 @@ impl Parquet {
         names.write(key, rows);
         rows.none(1).long(ret).none(NOT_OF_CALLS);
         id.write(rows);
+        rows.span(known.trace.as_ref());
         Ok(())
     }
 

@@ -81,6 +81,7 @@ impl Table {
                     optional int32 other_prio; optional binary state (STRING);
                     optional binary stack (STRING); optional binary fields (STRING);
                     required binary session (STRING);
+                    optional binary trace_id (STRING); optional binary span_id (STRING);
                 }"
             }
             Self::Calls => {
@@ -92,6 +93,7 @@ impl Table {
                     optional binary path (STRING); optional int32 fd; optional binary file (STRING);
                     optional binary args (STRING); required boolean has_entry;
                     required boolean has_exit; required binary session (STRING);
+                    optional binary trace_id (STRING); optional binary span_id (STRING);
                 }"
             }
             Self::Waits => {
@@ -190,7 +192,7 @@ impl Table {
             | (
                 _,
                 "kind" | "error" | "state" | "what" | "lane" | "op" | "session" | "boot_id"
-                | "call" | "waker_context" | "histogram",
+                | "call" | "waker_context" | "histogram" | "trace_id" | "span_id",
             ) => Text::Own,
             (_, "fields") => Text::Json,
             _ => Text::Any,

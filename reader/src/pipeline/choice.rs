@@ -35,6 +35,11 @@ pub trait Choice {
         false
     }
 
+    /// Whether events are wanted by the distributed traces that threads work for.
+    fn has_traces(&self) -> bool {
+        false
+    }
+
     /// What is missing of a call that, as far as is known, has nothing to do with a path that is
     /// wanted. `alone`: it is known by its end alone.
     fn lacks(&self, _call: &Call, _fds: FdNames<'_>, _alone: bool) -> Option<Part> {
@@ -77,6 +82,9 @@ pub struct CallFacts {
     pub path: bool,
     /// Where it does not as far as is known: what is missing of the call ([`Choice::lacks`]).
     pub lacks: Option<Part>,
+    /// The distributed traces that the event's thread and the other one work for, if events are
+    /// wanted by these ([`Choice::has_traces`]).
+    pub traces: [Option<[u8; 16]>; 2],
 }
 
 /// Longest that a call took whose time was given up, ns: within one jiffy, of 10 ms at most

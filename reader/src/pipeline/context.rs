@@ -3,6 +3,7 @@
 use flightrec_format::abi::kinds::{IoComplete, Kind};
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Event};
+use flightrec_format::trace_context::TraceContext;
 
 use super::functions::FunctionCall;
 use super::operations::Operation;
@@ -38,9 +39,10 @@ pub struct EventContext<'a> {
     /// Of an exit: what requests to disks its thread made in the call. Of a switch: for which ones
     /// the next thread had waited.
     pub disk: Option<DiskUse>,
+    /// The span of a distributed trace that the event's thread works for, if that is asked for.
+    pub trace: Option<TraceContext>,
     /// Of a result of io_uring: what had been handed over.
     pub operation: Option<Operation>,
-    /// Of a call, or of an operation of io_uring: what its descriptors stand for.
     /// Of a function that is probed: how deep the thread is in such ones, and how long the call
     /// took.
     pub function: Option<FunctionCall>,

@@ -26,6 +26,7 @@ pub mod runq;
 mod since;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod traces;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::merge::Merge;
@@ -40,6 +41,7 @@ pub use self::operations::Operation;
 pub use self::requests::{DiskUse, Flight, Request};
 pub use self::resolve::{Merging, Ongoing, Resolver, Sink, Wants};
 pub use self::since::Since;
+pub use self::traces::Traces;
 use crate::source::Recording;
 use crate::window::{Window, with_leads};
 

@@ -20,6 +20,7 @@ use super::functions::Functions;
 use super::operations::{Operation, Operations};
 use super::requests::{Known, Requests, holes};
 use super::runq::RunQueues;
+use super::traces::Traces;
 use crate::fds::{Fds, Naming, Users};
 use crate::left_out::LeftOuts;
 use crate::names::Calls as Tables;
@@ -47,6 +48,8 @@ pub struct Wants {
     pub naming: Naming,
     /// Whether a call is one event.
     pub merging: Merging,
+    /// Whether events are given with the span that their thread works for.
+    pub traces: bool,
 }
 
 /// What takes the events that are shown.
@@ -65,6 +68,8 @@ pub struct Ongoing<'a> {
     entries: Option<&'a Entries>,
     /// Descriptors, if they are wanted.
     fds: Option<&'a Fds>,
+    /// Spans that threads work for, if they are wanted.
+    traces: Option<&'a Traces>,
 }
 
 /// Takes events that are complete, in order, and shows those that are wanted.
@@ -85,6 +90,8 @@ pub struct Resolver<C> {
     requests: Requests,
     operations: Operations,
     functions: Functions,
+    /// `None`: nobody asks for them.
+    traces: Option<Traces>,
     /// So many events are not shown, then all; `None`: the windows decide.
     pub lead: Option<u64>,
     /// Where events were left unread.
@@ -107,7 +114,7 @@ impl<C: Choice> Resolver<C> {
         windows: Windows,
         choice: C,
         wall: WallClock,
-        Wants { naming, merging }: Wants,
+        Wants { naming, merging, traces }: Wants,
     ) -> Self {
         let follows_fds = naming != Naming::Off || choice.has_paths();
         let mut resolver = Self {
@@ -118,6 +125,7 @@ impl<C: Choice> Resolver<C> {
             naming,
             calls: Calls::new(merging),
             entries: Entries::needed(&choice).then(Entries::default),
+            traces: (traces || choice.has_traces()).then(|| Traces::new(&recording.meta)),
             choice,
             fds: Fds::of(recording, follows_fds),
             follows_fds,
@@ -146,13 +154,17 @@ impl<C: Choice> Resolver<C> {
 
     /// What another pass needs that begins where this one has come to.
     pub fn ongoing(&self) -> Ongoing<'_> {
-        Ongoing { entries: self.entries.as_ref(), fds: self.follows_fds.then_some(&self.fds) }
+        let fds = self.follows_fds.then_some(&self.fds);
+        Ongoing { entries: self.entries.as_ref(), fds, traces: self.traces.as_ref() }
     }
 
     /// Takes over what is known where another pass had come to, at `from`, as far as it is needed.
     pub fn resume(&mut self, before: Ongoing<'_>, recording: &Recording, from: u64) {
         if let (Some(own), Some(entries)) = (&mut self.entries, before.entries) {
             own.clone_from(entries);
+        }
+        if let (Some(own), Some(traces)) = (&mut self.traces, before.traces) {
+            own.clone_from(traces);
         }
         if let Some(fds) = before.fds.filter(|_| self.follows_fds) {
             self.fds.clone_from(fds);
@@ -228,6 +240,14 @@ impl<C: Choice> Resolver<C> {
         }
         if let Some(operation) = operation {
             facts.issued_by = Some(operation.submitted_by);
+        }
+        if let Some(traces) = &mut self.traces {
+            traces.take(event);
+            if self.choice.has_traces() {
+                let other = other_thread(event).or(facts.issued_by);
+                facts.traces = [Some(event.tid), other]
+                    .map(|tid| tid.and_then(|tid| traces.of(tid, event.time)).map(|of| of.trace));
+            }
         }
         // What ends is shown with the descriptors as they are behind it, anything else as they are
         // before.
@@ -324,6 +344,7 @@ impl<C: Choice> Resolver<C> {
         let Event { time, cpu, tid, ref body } = *event;
         let wall = &mut self.wall;
         let mut cx = EventContext { wall_ns: wall.wall(time), ..EventContext::default() };
+        cx.trace = self.traces.as_ref().and_then(|traces| traces.of(tid, time));
         if let Body::Exit { .. } = body {
             cx.duration_ns = found.duration_ns(time);
             cx.at_least_ns = found.at_least_ns(time);
@@ -361,6 +382,17 @@ impl<C: Choice> Resolver<C> {
             _ => {}
         }
         cx
+    }
+}
+
+/// The other thread that an event is about: who comes next, who is woken, moved or born.
+fn other_thread(event: &Event) -> Option<u32> {
+    match &event.body {
+        Body::Switch { next, .. } => Some(*next),
+        Body::Waking { wakee, .. } => Some(*wakee),
+        Body::Migrate { thread, .. } => Some(*thread),
+        Body::Fork(fork) => Some(fork.tid),
+        _ => None,
     }
 }
 

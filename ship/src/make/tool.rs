@@ -102,7 +102,7 @@ impl Tool {
     /// # Errors
     /// See [`ToolError`].
     pub async fn tables(&self, file: &Path, dir: &Path) -> Result<bool, ToolError> {
-        self.run("export", ["--format=parquet"], file, dir).await
+        self.run("export", ["--format=parquet", "--traces"], file, dir).await
     }
 
     /// Makes the page of a recording's file.
@@ -278,7 +278,7 @@ mod tests {
     #[tokio::test]
     async fn how_it_is_called_and_how_it_ends() {
         let args = r#"
-            all="--memory 256MiB export --format=parquet --strings=all --hide=a b"
+            all="--memory 256MiB export --format=parquet --traces --strings=all --hide=a b"
             all="$all --strict --output /out --file /x.flight"
             test "$*" = "$all" -a "$TZ" = UTC || exit 2"#;
         assert_eq!(of(args).await, Ok(true));

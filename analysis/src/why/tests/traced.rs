@@ -1,7 +1,9 @@
 //! Waits in spans of distributed traces.
 
+use flightrec_format::trace_context::{Said, TraceContext};
+
 use super::*;
-use crate::trace_context::{Contexts, Said, TraceContext};
+use crate::trace_context::Contexts;
 use crate::why::Traced;
 
 fn context(flags: u8) -> TraceContext {

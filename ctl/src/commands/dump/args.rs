@@ -24,7 +24,9 @@ pub struct DumpArgs {
         long,
         help_heading = "Recordings",
         // Windows and filters, each by the name of its group.
-        conflicts_with_all = ["WindowArgs", "FilterSpec", "boot", "merge", "fds", "strict"]
+        conflicts_with_all = [
+            "WindowArgs", "FilterSpec", "TraceArgs", "boot", "merge", "fds", "strict"
+        ]
     )]
     pub list_boots: bool,
     /// What is in a kernel dump.

@@ -142,7 +142,7 @@ impl<'a, T: Target> Dump<'a, T> {
             seen: Seen::default(),
             going: None,
             narrowing: Narrowing::new(plan.shown.filter.clone(), plan.shown.fds != Naming::Off)
-                .off(plan.shown.graph),
+                .off(plan.shown.graph || plan.shown.traces),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::filter::FilterSpec;
 use crate::options::format::FdsArg;
 use crate::options::past::PastArgs;
 use crate::options::redact::RedactArgs;
+use crate::options::traces::TraceArgs;
 use crate::value::session;
 
 /// Arguments of `export`.
@@ -39,6 +40,9 @@ pub struct ExportArgs {
     /// Which events.
     #[command(flatten)]
     pub filter: FilterSpec,
+    /// Of which distributed traces; `--format parquet` has columns for them.
+    #[command(flatten)]
+    pub traces: TraceArgs,
     /// The format.
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
     pub format: ExportFormat,

@@ -41,6 +41,7 @@ impl ExportPlan {
             vmcore,
             session,
             filter,
+            traces,
             format,
             output,
             force,
@@ -54,8 +55,10 @@ impl ExportPlan {
         }
         past.store.file.append(&mut files);
         let usual = if filter.path.is_empty() { Naming::Near } else { Naming::All };
+        let (traces, filter) = traces.plan(FilterPlan::new(filter)?);
         let shown = ShownPlan {
-            filter: FilterPlan::new(filter)?,
+            filter,
+            traces,
             format: FormatArg::Jsonl,
             merge: false,
             stacks: true,

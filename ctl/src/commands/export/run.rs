@@ -85,7 +85,8 @@ impl<'a> Exported<'a> {
                 Box::new(Parquet::new(&part(plan)?, sums::of(plan), plan.redact.redact.clone()))
             }
         };
-        let export = Export::new(exporter, plan.events.shown.fds);
+        let shown = &plan.events.shown;
+        let export = Export::new(exporter, shown.fds).with_traces(shown.traces);
         Ok(Self { plan, export, partial: RefCell::default() })
     }
 }

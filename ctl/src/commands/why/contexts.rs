@@ -1,48 +1,30 @@
-//! Trace contexts in what threads wrote as marks: in the text of `flightctl mark`, and in the path
-//! that they asked access(2) or one of its kind about. Such calls are marks for programs that have
-//! no socket to write to: the path needs not to be there.
+//! Trace contexts in what threads wrote as marks ([`Marks`]).
 
-use flightrec_analysis::trace_context::{Contexts, find};
-use flightrec_format::abi::record::Abi;
-use flightrec_format::decode::{Body, Call, Event};
+use flightrec_analysis::trace_context::Contexts;
+use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
-use rustc_hash::FxHashSet;
+use flightrec_format::trace_context::LONGEST_NS;
 
-/// How long a context lasts that is neither ended nor told again, ns.
-const LONGEST_NS: u64 = 60_000_000_000;
-/// Calls whose path may be a mark.
-const CALLS: [&str; 3] = ["access", "faccessat", "faccessat2"];
+use crate::pipeline::traces::Marks;
 
 /// Finds contexts.
 #[derive(Debug)]
 pub(super) struct Finder {
-    calls: FxHashSet<(u8, u16)>,
+    marks: Marks,
     contexts: Contexts,
 }
 
 impl Finder {
     /// Of a recording.
     pub(super) fn new(meta: &Meta) -> Self {
-        let mut calls = FxHashSet::default();
-        for (abi, all) in [(Abi::Native, &meta.native), (Abi::Compat, &meta.compat)] {
-            let named = all.iter().filter(|call| CALLS.contains(&&*call.name));
-            calls.extend(named.map(|call| (abi as u8, call.nr)));
-        }
-        Self { calls, contexts: Contexts::new(LONGEST_NS) }
+        Self { marks: Marks::new(meta), contexts: Contexts::new(LONGEST_NS) }
     }
 
     /// Takes the next event.
     pub(super) fn take(&mut self, event: &Event) {
-        let said = match &event.body {
-            Body::Mark(text) => find(&text.bytes),
-            Body::Enter(call) | Body::Exit { call, .. } => self.path(call).and_then(find),
-            Body::TaskExit(_) => {
-                self.contexts.end(event.tid, event.time);
-                None
-            }
-            _ => None,
-        };
-        if let Some(said) = said {
+        if let Body::TaskExit(_) = event.body {
+            self.contexts.end(event.tid, event.time);
+        } else if let Some(said) = self.marks.said(event) {
             self.contexts.take(event.tid, event.time, said);
         }
     }
@@ -51,18 +33,12 @@ impl Finder {
     pub(super) fn contexts(&self) -> &Contexts {
         &self.contexts
     }
-
-    /// The path of a call that may be a mark.
-    fn path<'c>(&self, call: &'c Call) -> Option<&'c [u8]> {
-        let path = call.strings.iter().find(|text| text.is_string())?;
-        self.calls.contains(&(call.abi as u8, call.nr)).then_some(&*path.bytes)
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use flightrec_format::abi::record::StringStatus;
-    use flightrec_format::decode::Text;
+    use flightrec_format::abi::record::{Abi, StringStatus};
+    use flightrec_format::decode::{Call, Text};
     use flightrec_format::meta::Syscall;
 
     use super::*;

@@ -4,11 +4,11 @@ use std::io;
 
 use rustc_hash::FxHashMap;
 
-use flightrec_analysis::trace_context::TraceContext;
 use flightrec_analysis::why::{Known, Story, Told, Traced};
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::merge::Merge;
 use flightrec_format::ring::{Gap, LaneStream};
+use flightrec_format::trace_context::TraceContext;
 
 use super::contexts::Finder;
 use super::question::{Found, Question};
@@ -80,7 +80,7 @@ impl<'a> Ingest<'a> {
         // What was shortly before tells what threads are in the middle of.
         let since = with_leads(window).from.max(recording.meta.started);
         let shown = Windows::from(Window { from: since, until: window.until });
-        let wants = Wants { naming: Naming::Near, merging: Merging::Never };
+        let wants = Wants { naming: Naming::Near, merging: Merging::Never, traces: false };
         Self {
             front: Front::new(recording, holes),
             resolver: Resolver::new(recording, shown, Whole, wall, wants),

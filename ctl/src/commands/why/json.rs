@@ -3,9 +3,9 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use flightrec_analysis::trace_context::TraceContext;
 use flightrec_analysis::why::{Culprit, Link, Share, Traced, TracedWait, Who};
 use flightrec_format::containers::Container;
+use flightrec_format::trace_context::TraceContext;
 use serde_json::Value;
 
 use super::hidden::Hidden;

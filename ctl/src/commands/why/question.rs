@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use flightrec_analysis::trace_context::TraceContext;
 use flightrec_analysis::why::{Answer, Story};
 use flightrec_format::containers::Container;
+use flightrec_format::trace_context::TraceContext;
 
 use super::cause::Cause;
 use super::plan::WhyPlan;

@@ -3,9 +3,9 @@
 use anyhow::Result;
 use jiff::tz::TimeZone;
 
-use flightrec_analysis::trace_context::TraceContext;
 use flightrec_analysis::why::{Answer, Subject, Traced};
 use flightrec_format::containers::Container;
+use flightrec_format::trace_context::TraceContext;
 
 use super::args::WhyFormat;
 use super::hidden::Hidden;

@@ -238,6 +238,7 @@ fn exits_show_arguments_when_no_entry_was_seen() {
         fds: Naming::Near,
         stacks: true,
         graph: false,
+        traces: false,
         time_zone: TimeZone::UTC,
     };
     let event = Event { time: 0, cpu: 1, tid: 8883, body: body(Vec::new()) };
@@ -291,6 +292,7 @@ fn hostile_names_of_calls_are_escaped_and_bounded() {
         fds: Naming::Near,
         stacks: true,
         graph: false,
+        traces: false,
         time_zone: TimeZone::UTC,
     };
     let mut out = Vec::new();

@@ -56,6 +56,7 @@ fn renderer() -> Renderer {
             fds: Naming::Near,
             stacks: true,
             graph: false,
+            traces: false,
             time_zone: TimeZone::UTC,
         },
     )

@@ -174,6 +174,7 @@ fn colours_frame_failures_and_nothing_else() {
             fds: Naming::Near,
             stacks: true,
             graph: false,
+            traces: false,
             time_zone: TimeZone::UTC,
         },
     );
