@@ -243,7 +243,7 @@ fn top_has_a_terminal_on_the_host() {
     let open = OpenSsh::new();
     let program = recorder.flightctl_command().get_program().to_owned();
     let mut command = Command::new("timeout");
-    command.args(["60", "python3", "-c", IN_A_TERMINAL, "flightctl top:"]).arg(program);
+    command.args(["60", "python3", "-c", IN_A_TERMINAL, "CALLS/S"]).arg(program);
     command.args(["--ssh", "root@web1", "top"]);
     command.env("FLIGHTCTL_SSH", &open.ssh).env("FLIGHTCTL_REMOTE", remote(&recorder));
     let output = command.env("TERM", "xterm").stdin(Stdio::null()).output().expect("python3");

@@ -70,6 +70,7 @@ mod taken_away;
 mod taken_over;
 mod top;
 mod tracepoints;
+mod traces;
 mod triggers;
 mod unprivileged;
 mod wake_context;
