@@ -143,6 +143,7 @@ impl Renderer {
 
     /// Appends an object of what the event's kind has, without what every event has but for
     /// `event`.
+    #[cfg(feature = "export")]
     pub(crate) fn fields(&mut self, event: &Event, cx: &EventContext<'_>, out: &mut Vec<u8>) {
         if matches!(event.body, Body::Enter(_) | Body::Exit { .. }) {
             // Their beginnings are kept with the rest.

@@ -131,6 +131,7 @@ pub(crate) fn name(kind: Kind, call: &Call, index: usize, fds: FdNames<'_>, out:
 }
 
 /// Whether it is known what an argument stands for that is a descriptor.
+#[cfg(feature = "export")]
 pub(crate) fn has_name(kind: Kind, call: &Call, index: usize, fds: FdNames<'_>) -> bool {
     matches!(kind, Kind::Descriptor | Kind::Directory)
         && fds.get(value(call, index) as i32).is_some()
