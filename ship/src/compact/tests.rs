@@ -230,14 +230,14 @@ fn killed_at_any_moment_no_host_is_there_twice_or_gone() {
     for minutes in (1..30).rev() {
         lake.ship("h05", minutes);
         cut += usize::from(killed(&lake, 2 * one, wait));
-        wait += wait / 4;
+        wait += wait * 2 / 5;
         let rows = lake.rows("sums");
         for host in &hosts {
             let is_old = rows[host].len() > lake.shipped("h05", "sums").len();
             assert!(host == "h05" && is_old || rows[host] == lake.shipped(host, "sums"), "{host}");
         }
     }
-    assert!((4..29).contains(&cut), "{cut} were cut off");
+    assert!(cut > 3, "only {cut} were cut off");
     hosts.iter().for_each(|host| lake.ship(host, 60));
     assert!(!killed(&lake, 2 * one, end));
     assert!(lake.rows("sums") == complete);
