@@ -33,6 +33,7 @@ pub(crate) struct Fleet {
 
 /// A host, in an hour.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each fault comes or not, whatever the others")]
 pub(crate) struct Host {
     pub(crate) number: usize,
     pub(crate) role: Role,

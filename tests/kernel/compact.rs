@@ -1,5 +1,5 @@
-//! `flight-ship compact`: what is compacted is what hosts shipped, in a directory and on a server of
-//! S3's protocol, whoever is killed.
+//! `flight-ship compact`: what is compacted is what hosts shipped, in a directory and on a server
+//! of S3's protocol, whoever is killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -112,7 +112,9 @@ fn a_directory_has_the_rows_that_were_shipped() {
     let lake = dir.path().join("lake");
     let to = lake.join("fleet").display().to_string();
     fs::create_dir_all(&lake).expect("a directory");
-    HOSTS[..2].iter().for_each(|host| ship(dir.path(), host, 60, &to, ""));
+    for host in &HOSTS[..2] {
+        ship(dir.path(), host, 60, &to, "");
+    }
     let compactor = compactor(dir.path(), &to, "");
     let said = compactor.run(&ARGS).expect("flight-ship");
     exits(&said, 0);
@@ -153,7 +155,9 @@ fn s3_has_each_host_once_whoever_is_killed() {
     let server = S3Server::start(&dir.path().join("s3"), None).expect("a server");
     let storage = format!("endpoint = {:?}\nallow_http = true\n", server.endpoint());
     let to = "s3://lake/fleet";
-    HOSTS.iter().for_each(|host| ship(dir.path(), host, 60, to, &storage));
+    for host in HOSTS {
+        ship(dir.path(), host, 60, to, &storage);
+    }
     let compactor = compactor(dir.path(), to, &storage);
     let mut kills = 0;
     for n in 0..30 {

@@ -1,5 +1,5 @@
-//! The ten questions of docs/fleet.md, and whether the answers are what is wrong with the fleet that
-//! `flightrec-fleet` makes.
+//! The ten questions of docs/fleet.md, and whether the answers are what is wrong with the fleet
+//! that `flightrec-fleet` makes.
 
 use std::io::Write as _;
 use std::path::Path;

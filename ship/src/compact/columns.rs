@@ -44,6 +44,11 @@ impl Texts {
         self.values.len() * (2 * size_of::<Bytes>() + size_of::<u64>()) + self.bytes
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> u32 {
+        self.values.len() as u32
+    }
+
     /// A text by its number; `None`: there is none.
     pub(super) fn get(&self, number: u32) -> Option<&Bytes> {
         self.values.get(number as usize)

@@ -114,5 +114,6 @@ fn hash(name: &str) -> String {
 
 /// Half of a digest is enough.
 fn hex(digest: &[u8]) -> String {
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let half = digest.first_chunk().map_or(0, |half| u64::from_be_bytes(*half));
+    format!("{half:016x}")
 }

@@ -7,6 +7,7 @@ use parquet::basic::Type;
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescPtr;
 
@@ -50,7 +51,8 @@ fn groups(
     let has = schema.columns();
     let places = places(has, columns)?;
     let rows: i64 = metadata.row_groups().iter().map(|group| group.num_rows().max(0)).sum();
-    let most = metadata.row_groups().iter().map(|group| group.num_rows()).max().unwrap_or(0);
+    let groups = metadata.row_groups().iter();
+    let most = groups.map(RowGroupMetaData::num_rows).max().unwrap_or(0);
     if rows > ROWS_MAX || most > GROUP_ROWS_MAX {
         return Err(format!("it has {rows} rows, {most} in a group: more than an hour can have"));
     }

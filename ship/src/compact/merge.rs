@@ -81,7 +81,7 @@ impl Merge {
         let read = match &input.content {
             Err(why) => Ok(Err(why.clone())),
             Ok(bytes) if input.table == Table::Sums => self.add_sums(input, bytes),
-            Ok(bytes) => self.add_shipped(input, bytes),
+            Ok(bytes) => Ok(self.add_shipped(input, bytes)),
         };
         if let Err(why) = read? {
             if input.table == Table::Sums {
@@ -119,7 +119,9 @@ impl Merge {
         self.write_hours(&input.host, rollup);
         let (output, columns, host) = (&mut self.sums, &self.sums_columns, &input.host);
         if rows <= KEPT_ROWS {
-            kept.iter().for_each(|group| take(output, host, columns, group));
+            for group in &kept {
+                take(output, host, columns, group);
+            }
             return Ok(Ok(()));
         }
         drop(kept);
@@ -134,25 +136,19 @@ impl Merge {
         Ok(again.map(drop))
     }
 
-    fn add_shipped(
-        &mut self,
-        input: &Input,
-        bytes: &Bytes,
-    ) -> Result<Result<(), String>, ParquetError> {
+    fn add_shipped(&mut self, input: &Input, bytes: &Bytes) -> Result<(), String> {
         let mut groups = Vec::new();
         let columns = &self.shipped_columns;
         let others = read(bytes.clone(), columns, |group| {
             groups.push(group);
             Ok(())
         });
-        let others = match others {
-            Ok(others) => others,
-            Err(why) => return Ok(Err(why)),
-        };
-        self.told.columns.extend(others);
+        self.told.columns.extend(others?);
         let output = &mut self.shipped;
-        groups.iter().for_each(|group| take(output, &input.host, columns, group));
-        Ok(Ok(()))
+        for group in &groups {
+            take(output, &input.host, columns, group);
+        }
+        Ok(())
     }
 
     fn write_hours(&mut self, host: &Host, rollup: Rollup) {

@@ -49,7 +49,7 @@ pub(super) fn order(columns: &[Column], group: &Group) -> Order {
 /// By row, where its text is among all of the column's, in order; 0: it has none.
 fn ranks(values: &Values) -> Vec<u32> {
     let Values::Texts(rows, texts) = values else { return Vec::new() };
-    let mut numbers: Vec<u32> = (0..).take_while(|number| texts.get(*number).is_some()).collect();
+    let mut numbers: Vec<u32> = (0..texts.count()).collect();
     numbers.sort_by(|a, b| texts.get(*a).cmp(&texts.get(*b)));
     let mut by_number = vec![0; numbers.len()];
     for (rank, number) in (1..).zip(&numbers) {

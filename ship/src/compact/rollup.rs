@@ -297,7 +297,7 @@ mod tests {
         assert!(add("{}").is_some());
         assert!(add(r#"{"0":3,"1":1,"1024":5}"#).is_some());
         assert!(add(r#"{"1024":5,"9223372036854775808":1}"#).is_some());
-        for wrong in ["", "{", r#"{"3":1}"#, r#"{"4":-1}"#, r#"{4:1}"#, r#"{"4":1,}"#, "[1]"] {
+        for wrong in ["", "{", r#"{"3":1}"#, r#"{"4":-1}"#, r"{4:1}", r#"{"4":1,}"#, "[1]"] {
             assert!(add(wrong).is_none(), "{wrong}");
         }
         assert_eq!((buckets[0], buckets[1], buckets[11], buckets[64]), (3, 1, 10, 1));

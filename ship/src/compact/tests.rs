@@ -97,7 +97,9 @@ impl Lake {
                 all.entry(host).or_default().push(rest);
             }
         }
-        all.values_mut().for_each(|rows| rows.sort());
+        for rows in all.values_mut() {
+            rows.sort();
+        }
         all
     }
 
@@ -121,7 +123,9 @@ fn compacted(outcome: Outcome) -> Done {
 async fn the_rows_are_those_that_were_shipped() {
     let lake = Lake::new();
     let hosts = ["db1", "web1", "web2", "web3", "web4"];
-    hosts.iter().for_each(|host| lake.ship(host, 60));
+    for host in &hosts {
+        lake.ship(host, 60);
+    }
     lake.ship("web2", 17);
     // Parts that hold a host or two.
     let one = fs::metadata(lake.path("web1", "sums")).unwrap().len();
@@ -178,7 +182,9 @@ async fn what_is_late_is_added_and_what_is_deleted_stays() {
     let lake = Lake::new();
     let compactor = lake.compactor(1);
     assert_eq!(compactor.hour(lake.hour, false).await.unwrap(), Outcome::Nothing);
-    ["a", "b", "c"].iter().for_each(|host| lake.ship(host, 60));
+    for host in ["a", "b", "c"] {
+        lake.ship(host, 60);
+    }
     let first = compacted(compactor.hour(lake.hour, false).await.unwrap());
     assert_eq!(first.parts, 999, "one byte a part");
     let before = lake.compacted();
@@ -221,7 +227,9 @@ fn killed_at_any_moment_no_host_is_there_twice_or_gone() {
     let lake = Lake::new();
     let end = Duration::from_mins(1);
     let hosts: Vec<String> = (0..6).map(|n| format!("h{n:02}")).collect();
-    hosts.iter().for_each(|host| lake.ship(host, 60));
+    for host in &hosts {
+        lake.ship(host, 60);
+    }
     let one = fs::metadata(lake.path("h00", "sums")).unwrap().len();
     assert!(!killed(&lake, 2 * one, end));
     let complete = lake.rows("sums");
@@ -238,7 +246,9 @@ fn killed_at_any_moment_no_host_is_there_twice_or_gone() {
         }
     }
     assert!(cut > 3, "only {cut} were cut off");
-    hosts.iter().for_each(|host| lake.ship(host, 60));
+    for host in &hosts {
+        lake.ship(host, 60);
+    }
     assert!(!killed(&lake, 2 * one, end));
     assert!(lake.rows("sums") == complete);
     // Killed before it was written down at all, the number of parts is as it was.
@@ -254,7 +264,9 @@ fn killed_at_any_moment_no_host_is_there_twice_or_gone() {
 #[tokio::test]
 async fn what_is_damaged_is_left_out_and_told() {
     let lake = Lake::new();
-    ["a", "b", "c"].iter().for_each(|host| lake.ship(host, 60));
+    for host in ["a", "b", "c"] {
+        lake.ship(host, 60);
+    }
     let good = fs::read(lake.path("b", "sums")).unwrap();
     let compactor = lake.compactor(PART_BYTES);
     let mut refused = 0;

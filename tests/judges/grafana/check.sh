@@ -8,7 +8,8 @@ work=$(mktemp -d "$judges/check.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 for file; do
     {
-        echo 'import type { Dashboard } from "@grafana/schema/dist/types/raw/dashboard/x/types.gen";'
+        types=@grafana/schema/dist/types/raw/dashboard/x/types.gen
+        echo "import type { Dashboard } from \"$types\";"
         # In JSON, a member of an enumeration is the text that it stands for.
         echo 'type Json<T> = T extends string ? `${T}` : T extends object'
         echo '    ? { [K in keyof T]: Json<T[K]> } : T;'

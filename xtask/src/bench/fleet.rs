@@ -202,7 +202,7 @@ fn tell(args: &FleetArgs, made: &Made) {
 fn table(answers: &[(String, Vec<Answer>)]) {
     let mut head = String::from("QUESTION  ROWS");
     for (engine, _) in answers {
-        head += &format!("  {:>12} S  {:>8} MIB", engine.to_uppercase(), "");
+        head.extend([format!("  {:>12} S", engine.to_uppercase()), format!("  {:>12}", "MIB")]);
     }
     println!("{head}");
     let count = answers.first().map_or(0, |(_, answers)| answers.len());
@@ -211,7 +211,7 @@ fn table(answers: &[(String, Vec<Answer>)]) {
         let mut line = format!("{:>8}  {rows:>4}", n + 1);
         for of in answers.iter().filter_map(|(_, all)| all.get(n)) {
             let mib = of.bytes as f64 / f64::from(1 << 20);
-            line += &format!("  {:>14.2}  {mib:>12.1}", of.seconds);
+            line.extend([format!("  {:>14.2}", of.seconds), format!("  {mib:>12.1}")]);
         }
         println!("{line}");
     }
