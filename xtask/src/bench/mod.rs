@@ -132,7 +132,7 @@ pub(crate) enum Bench {
     /// spools: every snapshot and minute is there once, or its absence is told. 12 minutes.
     Ship(ship::ShipArgs),
     /// The ten questions of docs/fleet.md to DuckDB, ClickHouse and Spark, about the compacted sums
-    /// of a day of 10,000 hosts with known faults: all answers are the same, and right. 20 minutes.
+    /// of a day of 10,000 hosts with known faults: all answers are the same, and right. Half an hour.
     Fleet(fleet::FleetArgs),
 }
 
