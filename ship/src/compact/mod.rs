@@ -1,7 +1,7 @@
 //! `flight-ship compact`: makes few large files of the many small ones that hosts ship.
 //!
-//! Ten thousand hosts ship 240,000 files of sums a day, which engines open one by one. For each hour,
-//! what all hosts shipped becomes a few files ([`Table`]):
+//! Ten thousand hosts ship 240,000 files of sums a day, which engines open one by one. For each
+//! hour, what all hosts shipped becomes a few files ([`Table`]):
 //!
 //! - The minutes as they are, with the host's name (`sums`), and what is complete (`shipped`).
 //! - The sums of the hour (`hours`), and their distributions (`histograms`), which most questions
