@@ -98,9 +98,9 @@ pub enum Command {
 
 /// Make few large files of the many small ones that hosts ship, for SQL on many hosts.
 ///
-/// Reads the sums and the coverage of each hour, of all hosts, from the storage ([ship] to), and
-/// writes the tables sums, hours, histograms and shipped below schema=1/compact/, a few files an
-/// hour. An hour that a host ships later is made again. One machine runs it, with credentials that
+/// Reads the sums and the coverage of each hour, of all hosts, from the storage that the
+/// configuration names, and writes the tables sums, hours, histograms and shipped below
+/// schema=1/compact/, a few files an hour. An hour that a host ships later is made again. One machine runs it, with credentials that
 /// may list, read, write and delete; it needs no flightd.
 #[derive(Debug, clap::Args)]
 pub struct CompactArgs {
