@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use flightrec_settings::{Size, Span};
+
+use crate::hour::Hour;
 
 /// Behind the options; the manual page has each paragraph as a section.
 const AFTER: &str = "\
@@ -13,6 +16,8 @@ Examples:
         what is shipped, what waits, and what is in the way
   flight-ship --once --config ./flight-ship.toml --state-dir /tmp/ship
         ship all that is there, and exit
+  flight-ship compact
+        make few large files of what all hosts shipped in the last day, for SQL on many hosts
   FLIGHT_SHIP_LOG=debug flight-ship
         run the service, and log more
 
@@ -39,10 +44,11 @@ Files:
         the state directory of flightd, which is only read
 
 Exit status:
-  0  ended as requested; --check: all is well; --once: all is shipped
-  1  --check: something is wrong; --once: the storage, or a limit, is in the way
+  0  ended as requested; --check: all is well; --once: all is shipped; compact: all is compacted
+  1  --check: something is wrong; --once, compact: the storage, or a limit, is in the way
   2  wrong usage or configuration, or could not start; the last line says why, and what to do
-  3  --once: all that is left is shipped, but something was lost or could not be made";
+  3  --once: all that is left is shipped, but something was lost or could not be made; compact:
+     what some hosts shipped could not be read, and is left out";
 
 /// Ship snapshots and sums of the flight recorder to object storage, and tell a collector of them.
 ///
@@ -54,7 +60,12 @@ Exit status:
 #[command(name = "flight-ship", version, after_help = AFTER)]
 pub struct Args {
     /// Configuration file
-    #[arg(long, value_name = "FILE", default_value = "/etc/flightrec/flight-ship.toml")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/flightrec/flight-ship.toml",
+        global = true
+    )]
     pub config: PathBuf,
     /// Directory for the journal and the spool
     #[arg(long, value_name = "DIR", default_value = "/var/lib/flight-ship", global = true)]
@@ -65,14 +76,14 @@ pub struct Args {
     /// Ship what is there, and exit
     #[arg(long, group = "task")]
     pub once: bool,
-    /// What to show
+    /// What to do, in place of the service
     #[command(subcommand)]
-    pub show: Option<Show>,
+    pub command: Option<Command>,
 }
 
-/// What to show of a service.
+/// What to do, in place of the service.
 #[derive(Debug, Subcommand)]
-pub enum Show {
+pub enum Command {
     /// Print what is shipped, what waits, and what is in the way
     Status {
         /// Print one JSON object
@@ -81,6 +92,39 @@ pub enum Show {
     },
     /// Print metrics as OpenMetrics text, for Prometheus
     Metrics,
+    /// Make few large files of the many small ones that hosts ship, for SQL on many hosts
+    Compact(CompactArgs),
+}
+
+/// Make few large files of the many small ones that hosts ship, for SQL on many hosts.
+///
+/// Reads the sums and the coverage of each hour, of all hosts, from the storage that the
+/// configuration names, and writes the tables sums, hours, histograms and shipped below
+/// schema=1/compact/, a few files an hour. An hour that a host ships later is made again. One machine runs it, with credentials that
+/// may list, read, write and delete; it needs no flightd.
+#[derive(Debug, clap::Args)]
+pub struct CompactArgs {
+    /// Take hours from this long ago on
+    #[arg(long, value_name = "TIME", default_value = "1day")]
+    pub since: Span,
+    /// Leave hours that ended less than this ago: hosts may still ship them
+    #[arg(long, value_name = "TIME", default_value = "30m")]
+    pub settle: Span,
+    /// Take the hours of this day (UTC)
+    #[arg(long, value_name = "YYYY-MM-DD", conflicts_with_all = ["since", "hour"])]
+    pub day: Option<String>,
+    /// Take this hour (UTC); may be given more than once
+    #[arg(long, value_name = "YYYY-MM-DDTHH", conflicts_with = "since")]
+    pub hour: Vec<Hour>,
+    /// Compact also what has not changed
+    #[arg(long)]
+    pub again: bool,
+    /// How much of what hosts shipped becomes a part, when an hour is compacted first
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    pub part_size: Size,
+    /// Print a JSON object for each hour
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[cfg(test)]
@@ -97,9 +141,9 @@ mod tests {
     fn what_is_typed() {
         let args = Args::parse_from(["flight-ship"]);
         assert_eq!(args.state_dir, PathBuf::from("/var/lib/flight-ship"));
-        assert!(!args.once && !args.check && args.show.is_none());
+        assert!(!args.once && !args.check && args.command.is_none());
         let args = Args::parse_from(["flight-ship", "status", "--json", "--state-dir", "/x"]);
-        assert!(matches!(args.show, Some(Show::Status { json: true })));
+        assert!(matches!(args.command, Some(Command::Status { json: true })));
         assert_eq!(args.state_dir, PathBuf::from("/x"));
         assert!(Args::try_parse_from(["flight-ship", "--once", "--check"]).is_err());
     }

@@ -11,15 +11,18 @@
 //! - What is complete, and what is missing, is a table of its own ([`told`]): one small file for
 //!   each host and hour.
 //! - [`otlp`] tells a collector of snapshots, metrics and waits, without the journal and the spool.
+//! - [`compact`] makes few large files of what all hosts ship, on one machine, for SQL.
 //! - [`service`] brings them together: one task makes, another one uploads, others tell.
 //!   [`limits`] bound what goes over the network, the spool what waits.
 //!
 //! Modules import those below them only (`cargo xtask check-modules`): [`hour`], [`config`],
 //! [`layout`]; [`files`], [`journal`], [`ledger`], [`spool`], [`source`]; [`limits`], [`storage`];
-//! [`mod@make`], [`told`]; [`report`]; [`service`], [`check`]; [`args`], [`run`].
+//! [`mod@make`], [`told`]; [`report`], [`compact`]; [`service`], [`check`]; [`args`], [`run`].
 
 pub mod args;
 pub mod check;
+pub mod compact;
+mod compaction;
 pub mod config;
 mod credentials;
 pub mod files;

@@ -10,8 +10,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use crate::args::{Args, Show};
+use crate::args::{Args, Command};
 use crate::check::check;
+use crate::compaction::{self, Ended};
 use crate::config::Config;
 use crate::metrics;
 use crate::report::Report;
@@ -47,11 +48,28 @@ impl Exit {
 /// # Errors
 /// What keeps it from being done, in words that say what to do.
 pub fn run(args: &Args) -> Result<Exit> {
-    if let Some(show) = &args.show {
-        return print(show, &args.state_dir);
+    match &args.command {
+        Some(Command::Status { json: false }) => {
+            return print(&args.state_dir, |report| Ok(report.text(&TimeZone::system())));
+        }
+        Some(Command::Status { json: true }) => {
+            return print(&args.state_dir, |report| Ok(serde_json::to_string(report)? + "\n"));
+        }
+        Some(Command::Metrics) => {
+            return print(&args.state_dir, |report| Ok(metrics::text(report)));
+        }
+        Some(Command::Compact(_)) | None => {}
     }
     let config = Config::load(&args.config)?;
     let runtime = runtime()?;
+    if let Some(Command::Compact(of)) = &args.command {
+        let ended = runtime.block_on(compaction::compact(&config, &args.state_dir, of))?;
+        return Ok(match ended {
+            Ended::Fine => Exit::Fine,
+            Ended::Left => Exit::Left,
+            Ended::Lacking => Exit::Lacking,
+        });
+    }
     if args.check {
         let mut out = io::stdout().lock();
         // A reader that has read enough is none to be told.
@@ -90,7 +108,7 @@ fn runtime() -> Result<Runtime> {
     Builder::new_current_thread().enable_all().build().context("the runtime")
 }
 
-fn print(show: &Show, state_dir: &Path) -> Result<Exit> {
+fn print(state_dir: &Path, text: impl FnOnce(&Report) -> Result<String>) -> Result<Exit> {
     let report = Report::read(state_dir)?.with_context(|| {
         format!(
             "there is no status in {}: flight-ship never ran with this --state-dir, or you may \
@@ -99,11 +117,7 @@ fn print(show: &Show, state_dir: &Path) -> Result<Exit> {
         )
     })?;
     let report = Report { running: is_running(state_dir), ..report };
-    let text = match show {
-        Show::Status { json: false } => report.text(&TimeZone::system()),
-        Show::Status { json: true } => serde_json::to_string(&report)? + "\n",
-        Show::Metrics => metrics::text(&report),
-    };
+    let text = text(&report)?;
     match io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(Exit::Fine),

@@ -16,7 +16,7 @@ use crate::hour::Hour;
 use crate::journal::{Item, Items, State};
 
 /// Its columns. What exists stays as it is; a later release may add columns at the end.
-const MESSAGE: &str = "message shipped {
+pub(crate) const MESSAGE: &str = "message shipped {
     required int64 ts (TIMESTAMP(MICROS,true)); required int64 ts_ns; required int64 until_ns;
     required binary what (STRING); required binary id (STRING); required binary state (STRING);
     optional boolean complete; optional int64 missing; optional binary why (STRING);
@@ -25,7 +25,7 @@ const MESSAGE: &str = "message shipped {
     required binary shipper (STRING);
 }";
 /// Who wrote a row.
-const SHIPPER: &str = concat!("flight-ship ", env!("CARGO_PKG_VERSION"));
+pub(crate) const SHIPPER: &str = concat!("flight-ship ", env!("CARGO_PKG_VERSION"));
 
 /// A row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

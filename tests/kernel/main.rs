@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod budget;
+mod compact;
 mod containers;
 mod copies;
 mod corners;
@@ -24,6 +25,7 @@ mod fault_injection;
 mod files;
 mod filters;
 mod fleet;
+mod fleet_sql;
 mod flood;
 mod follow;
 mod functions;

@@ -12,6 +12,7 @@ mod control_group;
 mod cpu_group;
 mod events;
 mod files;
+pub mod fleet;
 mod ftrace;
 mod kernel;
 mod memory_group;

@@ -29,7 +29,10 @@ const PERFETTO: [&str; 3] = [
 ];
 
 /// Those that need other readers of Parquet: DuckDB and polars.
-const PARQUET: [&str; 5] = [
+const PARQUET: [&str; 8] = [
+    "compact::a_directory_has_the_rows_that_were_shipped",
+    "compact::s3_has_each_host_once_whoever_is_killed",
+    "fleet_sql::duckdb_finds_the_faults_of_a_fleet",
     "export::parquet_has_the_same_events",
     "sums::parquet_has_the_sums_of_minutes",
     "export::questions_in_sql",
@@ -37,7 +40,10 @@ const PARQUET: [&str; 5] = [
     "ship::duckdb_reads_what_is_shipped_and_nothing_that_is_hidden",
 ];
 /// Those that need DuckDB and another one: where it is installed, its name, its test.
-const ENGINES: [(&str, &str, &str); 3] = [
+const ENGINES: [(&str, &str, &str); 6] = [
+    ("clickhouse", "ClickHouse", "fleet_sql::clickhouse_finds_the_faults_of_a_fleet"),
+    ("clickhouse", "ClickHouse", "fleet_sql::clickhouse_answers_the_dashboard"),
+    ("spark", "Spark", "fleet_sql::spark_finds_the_faults_of_a_fleet"),
     ("clickhouse", "ClickHouse", "export_engines::clickhouse_gives_the_same_answers"),
     ("datafusion", "DataFusion", "export_engines::datafusion_gives_the_same_answers"),
     ("spark", "Spark", "export_engines::spark_gives_the_same_answers"),
@@ -51,8 +57,13 @@ const CTF: [&str; 1] = ["export::ctf_has_the_same_events"];
 /// Those that need a collector.
 const ROTEL: [&str; 2] = ["otlp::rotel_takes_all_of_it", "otlp::kills_lose_nothing"];
 /// Those that need an S3 server.
-const S3: [&str; 2] =
-    ["ship::s3_has_each_object_once_whoever_is_killed", "ship::tls_with_a_certificate_of_ones_own"];
+const S3: [&str; 3] = [
+    "compact::s3_has_each_host_once_whoever_is_killed",
+    "ship::s3_has_each_object_once_whoever_is_killed",
+    "ship::tls_with_a_certificate_of_ones_own",
+];
+/// Those that need Grafana's types of dashboards.
+const GRAFANA: [&str; 1] = ["fleet_sql::grafanas_own_types_take_the_dashboards"];
 
 /// Those that need an ssh server, which runs for a connection only.
 const SSHD: [&str; 1] = ["fleet::openssh_passes_all_through"];
@@ -148,6 +159,10 @@ fn lacking() -> Vec<(&'static str, String)> {
     if !repository().join("target/judges/s3").is_dir() {
         let why = "the S3 server is not installed (tests/judges/s3/setup.sh)";
         lacking.extend(S3.map(|test| (test, why.to_owned())));
+    }
+    if !repository().join("target/judges/grafana").is_dir() {
+        let why = "Grafana's types are not installed (tests/judges/grafana/setup.sh)";
+        lacking.extend(GRAFANA.map(|test| (test, why.to_owned())));
     }
     if !repository().join("target/judges/otlp").is_dir() {
         let why = "rotel, a collector, is not installed (tests/judges/otlp/setup.sh)";

@@ -68,7 +68,7 @@ impl Table {
     }
 
     /// Its columns, as Parquet writes them down.
-    pub(super) const fn message(self) -> &'static str {
+    pub const fn message(self) -> &'static str {
         match self {
             Self::Events => {
                 "message events {

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::TryStreamExt as _;
 use object_store::path::Path;
-use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload};
+use object_store::{MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutPayload};
 
 pub use explain::{Kind, Problem};
 
@@ -20,6 +21,17 @@ use crate::config::{self, Target};
 
 /// What is greater goes in parts of this size: S3 takes no smaller ones than 5 MiB.
 pub const PART: u64 = 8 << 20;
+
+/// An object that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its name.
+    pub name: Path,
+    /// Its bytes.
+    pub bytes: u64,
+    /// What tells it from what is there by this name later: the storage's own, or its time.
+    pub mark: String,
+}
 
 /// A storage.
 #[derive(Debug)]
@@ -122,6 +134,35 @@ impl Storage {
         got.bytes().await.map_err(|e| self.problem(&e))
     }
 
+    /// The objects below a name, in the order of their names.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub async fn list(&self, below: &Path) -> Result<Vec<Found>, Problem> {
+        let listed: Vec<ObjectMeta> =
+            self.store.list(Some(below)).try_collect().await.map_err(|e| self.problem(&e))?;
+        let mut found: Vec<Found> = listed.into_iter().map(found).collect();
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// Reads an object that was found. `None`: it is not as it was any more.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub async fn fetch(&self, of: &Found) -> Result<Option<Bytes>, Problem> {
+        let got = match self.store.get(&of.name).await {
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            got => got.map_err(|e| self.problem(&e))?,
+        };
+        let now = &got.meta;
+        let mark = now.e_tag.as_deref().map(unquoted);
+        if now.size != of.bytes || mark.is_some_and(|mark| of.mark != mark) {
+            return Ok(None);
+        }
+        got.bytes().await.map(Some).map_err(|e| self.problem(&e))
+    }
+
     /// Removes an object.
     ///
     /// # Errors
@@ -148,6 +189,19 @@ impl Storage {
             }
         }
     }
+}
+
+fn found(of: ObjectMeta) -> Found {
+    let mark = match &of.e_tag {
+        Some(tag) => unquoted(tag).to_owned(),
+        None => of.last_modified.to_rfc3339(),
+    };
+    Found { name: of.location, bytes: of.size, mark }
+}
+
+/// Some servers quote an object's tag in one place and not in another.
+fn unquoted(tag: &str) -> &str {
+    tag.trim_matches('"')
 }
 
 /// Longest that is waited for a storage that has just failed.

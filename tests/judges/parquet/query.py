@@ -94,11 +94,16 @@ def plain(value):
     return str(value)
 
 
-engines = [duckdb, polars, clickhouse, datafusion, spark]
-engine, folder, *queries = sys.argv[1:]
-paths = glob.glob(os.path.abspath(folder) + "/*.parquet")
-ask = {make.__name__: make for make in engines}[engine](
-    {os.path.basename(path)[:-8]: path for path in paths}
-)
-for query in queries:
-    print(json.dumps(ask(query), default=plain))
+def main():
+    engines = [duckdb, polars, clickhouse, datafusion, spark]
+    engine, folder, *queries = sys.argv[1:]
+    paths = glob.glob(os.path.abspath(folder) + "/*.parquet")
+    ask = {make.__name__: make for make in engines}[engine](
+        {os.path.basename(path)[:-8]: path for path in paths}
+    )
+    for query in queries:
+        print(json.dumps(ask(query), default=plain))
+
+
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,7 @@ mod disk;
 mod drain;
 mod export;
 mod fairness;
+mod fleet;
 mod overhead;
 mod peak;
 mod read;
@@ -130,6 +131,9 @@ pub(crate) enum Bench {
     /// Simulated hosts ship to one S3 server through kills of flight-ship, of the server, and full
     /// spools: every snapshot and minute is there once, or its absence is told. 12 minutes.
     Ship(ship::ShipArgs),
+    /// The ten questions of docs/fleet.md to DuckDB, ClickHouse and Spark, about the compacted sums
+    /// of a day of 10,000 hosts with known faults: all answers are the same, and right. Half an hour.
+    Fleet(fleet::FleetArgs),
 }
 
 /// Runs one benchmark; it prints its result itself.
@@ -159,6 +163,13 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 crate::build::programs(Scope::Build)?;
             }
             ship::run(&args)
+        }
+        Bench::Fleet(args) => {
+            if std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
+                let packages = ["-p", "flightrec-ship", "-p", "flightrec-fleet"];
+                run_command(cargo().args(["build", "--release", "--locked"]).args(packages))?;
+            }
+            fleet::run(&args)
         }
         Bench::Overhead { rounds, against, only, json } => {
             overhead_programs()?;
