@@ -104,6 +104,9 @@ enum Task {
         /// Keep the container's file system in target/service.
         #[arg(long)]
         keep: bool,
+        /// Test this package instead of a new one.
+        #[arg(long, value_name = "DEB")]
+        package: Option<PathBuf>,
     },
     /// Check that no trigger fires in ten quiet minutes and while this project compiles (as root).
     Calm(calm::Calm),
@@ -164,7 +167,7 @@ fn run(task: Task) -> Result<()> {
             image::run(as_built).map(|image| println!("made: {}", image.display()))
         }
         Task::Kubernetes { as_built } => kubernetes::run(as_built),
-        Task::Service { soak, keep } => service::run(minutes(soak), keep),
+        Task::Service { soak, keep, package } => service::run(minutes(soak), keep, package),
         Task::ServiceTrial { soak } => service::trial(minutes(soak)),
         Task::VmForge { bpffs } => vm::forge(&bpffs),
         Task::Calm(calm) => calm::run(calm),

@@ -66,7 +66,8 @@ const S3: [&str; 3] = [
 const GRAFANA: [&str; 1] = ["fleet_sql::grafanas_own_types_take_the_dashboards"];
 
 /// Those that need an ssh server, which runs for a connection only.
-const SSHD: [&str; 1] = ["fleet::openssh_passes_all_through"];
+const SSHD: [&str; 2] =
+    ["fleet::openssh_passes_all_through", "fleet::top_has_a_terminal_on_the_host"];
 
 /// Those that need a browser: they are marked as ignored, as they need neither root nor a kernel.
 const BROWSER: &str = "page::a_browser_…";

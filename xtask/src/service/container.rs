@@ -176,7 +176,8 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn remove(path: &Path) -> Result<()> {
+/// Removes a folder, if it is there.
+pub(super) fn remove(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             Err(e).with_context(|| format!("removing {}", path.display()))

@@ -16,7 +16,8 @@ mod soak;
 mod trial;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -25,23 +26,24 @@ use nix::unistd::geteuid;
 pub(crate) use container::debian;
 pub(crate) use trial::run as trial;
 
-use crate::command::repository;
+use crate::command::{self, repository};
 use crate::deb;
 use crate::interrupt::Interrupt;
 use crate::setup::{self, Scope};
 use container::Container;
 
-/// The versions between which the trial upgrades: the same programs in packages of two numbers.
-const VERSIONS: [&str; 2] = ["0.1.0-1", "0.1.0-2"];
+/// What the package's version has behind it in the one to which the trial upgrades, which has the
+/// same programs.
+const NEXT: &str = "+next";
 
 /// Where containers and what they are made of are kept.
 pub(crate) fn folder() -> PathBuf {
     repository().join("target/service")
 }
 
-/// Builds two packages, and tries them in a container. `soak`: for how long it then runs under
-/// load.
-pub(crate) fn run(soak: Duration, keep: bool) -> Result<()> {
+/// Builds a package, and tries it in a container. `soak`: for how long it then runs under load;
+/// `package`: the one that is tried in its place.
+pub(crate) fn run(soak: Duration, keep: bool, package: Option<PathBuf>) -> Result<()> {
     ensure!(
         geteuid().is_root(),
         "a container needs root, and so do the BPF programs that flightd loads in it"
@@ -50,11 +52,10 @@ pub(crate) fn run(soak: Duration, keep: bool) -> Result<()> {
     let folder = folder();
     let packages = folder.join("packages");
     fs::create_dir_all(&packages)?;
-    for (version, name) in VERSIONS.iter().zip(trial::PACKAGES) {
-        // cargo-deb removes the package that it made before.
-        let package = deb::run(Some(version))?;
-        fs::copy(&package, packages.join(name)).with_context(|| package.display().to_string())?;
-    }
+    let package = package.map_or_else(|| deb::run(None), Ok)?;
+    let [first, second] = trial::PACKAGES.map(|name| packages.join(name));
+    fs::copy(&package, &first).with_context(|| package.display().to_string())?;
+    renumber(&first, &folder.join("unpacked"), &second)?;
     // The trial is this program, as it is now.
     let program = std::env::current_exe().context("where this program is")?;
 
@@ -78,4 +79,19 @@ pub(crate) fn run(soak: Duration, keep: bool) -> Result<()> {
         bail!("the service's trial failed: see above; `--keep` leaves its file system for a look");
     }
     Ok(())
+}
+
+/// Makes the same package of a later version, by way of a folder.
+fn renumber(package: &Path, unpacked: &Path, to: &Path) -> Result<()> {
+    container::remove(unpacked)?;
+    command::run(Command::new("dpkg-deb").arg("--raw-extract").arg(package).arg(unpacked))?;
+    let control = unpacked.join("DEBIAN/control");
+    let text = fs::read_to_string(&control).with_context(|| control.display().to_string())?;
+    let lines = text.lines().map(|line| {
+        let next = if line.starts_with("Version: ") { NEXT } else { "" };
+        format!("{line}{next}\n")
+    });
+    fs::write(&control, lines.collect::<String>())?;
+    command::run(Command::new("dpkg-deb").arg("--build").arg(unpacked).arg(to))?;
+    container::remove(unpacked)
 }
