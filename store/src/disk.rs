@@ -50,9 +50,12 @@ pub struct SystemDisk {
 }
 
 impl SystemDisk {
-    /// Gives it to the group. A process that may not do that records nevertheless: the files are
-    /// then readable by fewer, not by more.
-    fn give(self, file: &File) -> io::Result<()> {
+    /// Gives a file to the group. A process that may not do that goes on nevertheless, as a service
+    /// does that has the group already: the files are then readable by fewer, not by more.
+    ///
+    /// # Errors
+    /// The system's, but for a lack of rights.
+    pub fn give(self, file: &File) -> io::Result<()> {
         match fchown(file, None, self.group) {
             Err(e) if e.kind() != io::ErrorKind::PermissionDenied => Err(e),
             _ => Ok(()),

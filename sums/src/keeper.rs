@@ -11,8 +11,10 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use flightrec_store::disk::SystemDisk;
 
 use crate::dir::{self, UNFINISHED};
 use crate::file::{self, Header, SumsFile};
@@ -85,11 +87,7 @@ impl Keeper {
     pub fn open(state_dir: &Path, limits: Limits, group: Option<u32>) -> io::Result<Self> {
         let directory = dir::directory(state_dir);
         match DirBuilder::new().mode(DIR_MODE).create(&directory) {
-            Ok(()) => {
-                if group.is_some() {
-                    fchown(File::open(&directory)?, None, group)?;
-                }
-            }
+            Ok(()) => SystemDisk { group }.give(&File::open(&directory)?)?,
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
         }
@@ -325,10 +323,12 @@ fn reach(reached: &mut Vec<(([u8; 16], u64), u64)>, of: ([u8; 16], u64), until: 
 
 fn create(path: &Path, group: Option<u32>, bytes: &[u8]) -> io::Result<File> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
-    if group.is_some() {
-        fchown(&file, None, group)?;
+    let begun = SystemDisk { group }.give(&file).and_then(|()| file.write_all(bytes));
+    if let Err(e) = begun {
+        // It would be in the way of the next try.
+        let _ = fs::remove_file(path);
+        return Err(e);
     }
-    file.write_all(bytes)?;
     Ok(file)
 }
 

@@ -55,6 +55,29 @@ fn what_is_written_is_read_again() {
     assert_eq!(read(dir.path()), (periods, Vec::new()));
 }
 
+/// The service may not change the group of anything, and has the right one already.
+#[test]
+fn who_may_not_give_files_to_a_group_keeps_them() {
+    const NOBODY: u32 = 65_534;
+    let dir = tempfile::tempdir().unwrap();
+    let periods: Vec<Period> = (0..10).map(|at| minute(at, 2)).collect();
+    // Only this thread is another user (setfsuid(2)), who has none of root's rights to files.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if nix::unistd::geteuid().is_root() {
+                std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+            nix::unistd::setfsuid(NOBODY.into());
+            let mut keeper = Keeper::open(dir.path(), ROOMY, Some(NOBODY - 7)).unwrap();
+            for period in &periods {
+                keeper.add(BOOT, SESSION, period.clone()).unwrap();
+            }
+            keeper.flush().unwrap();
+        });
+    });
+    assert_eq!(read(dir.path()), (periods, Vec::new()));
+}
+
 /// An attempt that failed half-way is made again: what stands there twice counts once.
 #[test]
 fn what_is_there_twice_counts_once() {

@@ -311,7 +311,13 @@ fn is_quiet(_: &mut Trial) -> Result<String> {
     let news = lines()?.split_off(before);
     ensure!(main_pid()? == pid, "it has not run through");
     ensure!(news.is_empty(), "in a minute in which nothing happened: {}", news.join("; "));
-    Ok("no line in a minute".to_owned())
+    // A minute was added up, at least.
+    let sums = Path::new(STATE).join("sums");
+    let bytes = |path: PathBuf| fs::metadata(path).map_or(0, |of| of.len());
+    let files = fs::read_dir(&sums).with_context(|| sums.display().to_string())?;
+    let bytes: u64 = files.flatten().map(|file| bytes(file.path())).sum();
+    ensure!(bytes > 0, "there are no sums of minutes");
+    Ok(format!("no line in a minute; {bytes} bytes of sums of minutes"))
 }
 
 fn stops(_: &mut Trial) -> Result<String> {
