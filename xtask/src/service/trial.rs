@@ -352,7 +352,7 @@ fn purges(_: &mut Trial) -> Result<String> {
     check(Command::new("dpkg").args(["--purge", "flightrec"]))?;
     privileges::untouched("the purge")?;
     ship::is_gone()?;
-    let find = "find / -xdev -iname '*flight[-rcd]*' -not -path '/proc/*' -not -path '/sys/*' -not \
+    let find = "find / -xdev '(' -iname '*flight[rcd]*' -o -iname '*flight-s*' ')' -not -path '/proc/*' -not -path '/sys/*' -not \
                 -path '/trial/*' -not -path '/var/log/*' -not -path '/usr/share/icons/*'";
     let left = read(Command::new("/bin/sh").args(["-c", find]))?;
     ensure!(left.trim().is_empty(), "left: {left}");
