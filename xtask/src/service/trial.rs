@@ -352,8 +352,9 @@ fn purges(_: &mut Trial) -> Result<String> {
     check(Command::new("dpkg").args(["--purge", "flightrec"]))?;
     privileges::untouched("the purge")?;
     ship::is_gone()?;
-    let find = "find / -xdev '(' -iname '*flight[rcd]*' -o -iname '*flight-s*' ')' -not -path '/proc/*' -not -path '/sys/*' -not \
-                -path '/trial/*' -not -path '/var/log/*' -not -path '/usr/share/icons/*'";
+    let find = "find / -xdev '(' -iname '*flight[rcd]*' -o -iname '*flight-s*' ')' \
+                -not -path '/proc/*' -not -path '/sys/*' -not -path '/trial/*' \
+                -not -path '/var/log/*' -not -path '/usr/share/icons/*'";
     let left = read(Command::new("/bin/sh").args(["-c", find]))?;
     ensure!(left.trim().is_empty(), "left: {left}");
     for (file, what) in [("/etc/passwd", "user"), ("/etc/group", "group")] {
