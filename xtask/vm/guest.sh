@@ -117,8 +117,13 @@ sleep 1
 (while :; do dd if=/dev/zero of=/dev/loop1 bs=65536 count=16 conv=fsync 2>/dev/null; done) &
 ctl mark "the last mark"
 echo 1 >/proc/sys/kernel/sysrq
+in_flight() { awk '{ print $9 }' /sys/block/loop1/stat; }
+# One that has just begun: it takes 200 ms.
 i=0
-until [ "$(awk '{ print $9 }' /sys/block/loop1/stat)" -gt 0 ] || [ $i -ge 100 ]; do
+until [ "$(in_flight)" -eq 0 ] || [ $i -ge 100 ]; do
+    i=$((i + 1))
+done
+until [ "$(in_flight)" -gt 0 ] || [ $i -ge 200 ]; do
     i=$((i + 1))
 done
 # Before all others: a kernel that preempts could else let somebody in between the call and the

@@ -7,14 +7,15 @@ use serde_json::Value;
 const LEAST: usize = 50;
 
 /// Takes off an event what the reading machine knows of programs, which each knows for itself; and
-/// what the recorder knows of the kernel, which becomes more while it runs.
+/// what the recorder knows of the kernel, and of the files that build ids are of, which becomes more
+/// while it runs.
 pub(super) fn forget_names(event: &mut Value) {
     for stack in ["stack", "kernel_stack"] {
         event[stack].as_array_mut().into_iter().flatten().for_each(|frame| *frame = Value::Null);
     }
     for frame in event["user_stack"].as_array_mut().into_iter().flatten() {
         if let Some(frame) = frame.as_object_mut() {
-            frame.retain(|field, _| !["symbol", "offset"].contains(&field.as_str()));
+            frame.retain(|field, _| !["symbol", "offset", "binary"].contains(&field.as_str()));
         }
     }
 }
