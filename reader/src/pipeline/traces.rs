@@ -50,7 +50,7 @@ impl Marks {
     }
 }
 
-/// The spans that threads work for now.
+/// The span that each thread works for at the moment.
 #[derive(Debug, Clone, Default)]
 pub struct Traces {
     marks: Marks,
