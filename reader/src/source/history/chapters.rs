@@ -112,13 +112,14 @@ pub(super) fn stretches(
             Some(source) => source,
             None => SessionSource::open(session.clone())?,
         };
+        let behind = goes_on || number + 1 < count;
         let joins = (!is_whole).then_some(Joins {
             whole: window,
             is_whole: !goes_on,
             from: part.from,
-            until: if number + 1 < count { part.until } else { part.read.until },
+            until: if behind { part.until } else { part.read.until },
             before: number != 0,
-            behind: goes_on || number + 1 < count,
+            behind,
         });
         let told = Window { from: part.from.max(window.from), until: part.until };
         let part = FilesPart {

@@ -7,7 +7,8 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Page;
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::Meta;
-use flightrec_format::ring::LaneStream;
+use flightrec_format::ring::{LaneStream, Rings};
+use flightrec_format::totals::Totals;
 
 use flightrec_store::{Checkpoint, FileHeader, FileReader, FileWriter, Kind, RingMark};
 
@@ -26,6 +27,22 @@ const CALLS: u64 = 30_000;
 const PACE: u64 = 1_000_000;
 const TASKS: Needs = Needs::Lanes(&[Lane::Task]);
 
+/// All calls, in a ring.
+fn calls(set_at: Option<u64>) -> PageWriter {
+    let mut ring = PageWriter::new(SESSION, Lane::Syscall, 0, 0);
+    for i in 0..CALLS {
+        if set_at == Some(i) {
+            ring.set_tai(1_000_000_000);
+        }
+        ring.push(&enter(STARTED + i * PACE, 0, i as u32, 39)).unwrap();
+    }
+    ring
+}
+
+fn pages(ring: PageWriter) -> Vec<Page> {
+    ring.finish().into_iter().map(|page| Page::new(page).unwrap()).collect()
+}
+
 /// Files of one ring, each with so many pages, blocks of eight. `late`: by a recorder that wrote
 /// nothing until the end.
 fn write(dir: &Path, pages_each: usize, late: bool) -> usize {
@@ -34,15 +51,9 @@ fn write(dir: &Path, pages_each: usize, late: bool) -> usize {
 
 /// The same where the wall clock was set by a second before a call.
 fn write_set(dir: &Path, pages_each: usize, late: bool, set_at: Option<u64>) -> usize {
-    let mut ring = PageWriter::new(SESSION, Lane::Syscall, 0, 0);
-    for i in 0..CALLS {
-        if set_at == Some(i) {
-            ring.set_tai(1_000_000_000);
-        }
-        ring.push(&enter(STARTED + i * PACE, 0, i as u32, 39)).unwrap();
-    }
+    let ring = calls(set_at);
     let (events, refused) = ring.totals();
-    let pages: Vec<Page> = ring.finish().into_iter().map(|page| Page::new(page).unwrap()).collect();
+    let pages = pages(ring);
     let mark = RingMark::new(Lane::Syscall, 0);
     let others = || [Lane::Sched, Lane::Task].map(|lane| RingMark::new(lane, 0));
     let meta = Meta { session: SESSION, started: STARTED, cpus: vec![0], ..Meta::default() };
@@ -156,6 +167,58 @@ fn what_was_written_late_is_found() {
     assert!(files > 5, "{files}");
     let window = told(dir.path(), Edge::Ago(20_000 * PACE), Edge::Ago(15_000 * PACE));
     assert_eq!(window.concat(), (10_000..15_000).collect::<Vec<_>>());
+}
+
+/// Rings that hold the last pages.
+struct Tail(usize);
+
+impl Source for Tail {
+    fn clock(&self) -> Clock {
+        Clock { now: STARTED + CALLS * PACE, wall_offset: 0 }
+    }
+
+    fn read(&mut self, _: Window) -> Result<Recording, SourceError> {
+        let pages = pages(calls(None));
+        let mut rings = Rings::new(SESSION);
+        for page in pages.into_iter().rev().take(self.0) {
+            rings.add(page);
+        }
+        let cpus = vec![0];
+        let boot_id = "b".into();
+        Ok(Recording {
+            meta: Meta { session: SESSION, started: STARTED, cpus, boot_id, ..Meta::default() },
+            streams: rings.finish(),
+            slots: Vec::new(),
+            descriptors: Vec::new(),
+            totals: Totals::default(),
+            before: None,
+            marks: Vec::new(),
+            copied: self.clock().now,
+            whole_files: false,
+            slot_misses: 0,
+            disputed_by: Vec::new(),
+            sure: None,
+            skips: Arc::default(),
+        })
+    }
+}
+
+/// The files hold what the rings hold as well; and what is read of either reaches beyond where they
+/// meet.
+#[test]
+fn where_rings_follow_files_an_event_belongs_to_one_of_them() {
+    for pages_each in [20, 500] {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), pages_each, false);
+        let chapters = Chapters::beside(&mut Tail(40), dir.path(), Question::ALL).unwrap();
+        let joins: Vec<Joins> = chapters.map(|chapter| chapter.unwrap().joins.unwrap()).collect();
+        assert!(joins.len() > 2, "{joins:?}");
+        for (stretch, next) in joins.iter().zip(&joins[1..]) {
+            assert!(stretch.behind && next.before, "{stretch:?} {next:?}");
+            assert_eq!(stretch.until, next.from, "{stretch:?} {next:?}");
+        }
+        assert!(!joins.last().unwrap().behind);
+    }
 }
 
 /// What is said of a window of one recording before it is read, if anything, and what behind that;
