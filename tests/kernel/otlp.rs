@@ -3,7 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -15,7 +18,8 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::support::start;
+use crate::support::{certificate, start};
+use crate::triggers::{bad_end, figure, with};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The span that a thread works for, as W3C has it: the trace and the span.
@@ -71,6 +75,40 @@ impl Rotel {
 }
 
 impl Drop for Rotel {
+    fn drop(&mut self) {
+        // It may have ended; then there is nothing to be killed.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// What ends TLS in front of a port, by the files of [`certificate`]. It is killed with the value.
+struct Tls {
+    child: Child,
+    port: u16,
+}
+
+impl Tls {
+    fn start(dir: &Path, port: u16) -> Self {
+        let judges = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut command = Command::new(judges.join("../target/judges/otlp/bin/python3"));
+        command
+            .arg(judges.join("judges/otlp/tls.py"))
+            .args([dir.join("key"), dir.join("certificate")])
+            .arg(port.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        die_with_parent(&mut command, Signal::SIGKILL);
+        let mut child = command.spawn().expect("tests/judges/otlp/setup.sh installs it");
+        let mut line = String::new();
+        let said = child.stdout.take().expect("its output");
+        BufReader::new(said).read_line(&mut line).expect("a line");
+        Self { child, port: line.trim().parse().expect("a port") }
+    }
+}
+
+impl Drop for Tls {
     fn drop(&mut self) {
         // It may have ended; then there is nothing to be killed.
         drop(self.child.kill());
@@ -257,4 +295,108 @@ fn nothing_that_is_hidden_is_told() {
     assert!(none.contains("\"spans\": []"), "{none}");
     let paths = why(&["--strings", "paths"]);
     assert!(paths.contains("sekret-journal") && paths.contains(TRACE.0), "{paths}");
+}
+
+/// A certificate of one's own is refused, until it is named; over HTTP and gRPC.
+#[test]
+fn collectors_behind_tls() {
+    let dir = TempDir::new().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    certificate(dir.path());
+    fs::create_dir(at("state")).expect("a directory");
+    let rotel = Rotel::start(dir.path());
+    for (protocol, port) in [("http", rotel.http), ("grpc", rotel.grpc)] {
+        let tls = Tls::start(dir.path(), port);
+        let config = |more: &str| {
+            format!(
+                "[ship]\nhost = \"web1\"\nstate_dir = {:?}\n[otlp]\nprotocol = \"{protocol}\"\n\
+                 endpoint = \"https://127.0.0.1:{}\"\n{more}",
+                at("state"),
+                tls.port
+            )
+        };
+        let shipper = Shipper::new(&at(protocol), &config("")).expect("flight-ship");
+        let checked = shipper.run(&["--check"]).expect("flight-ship");
+        assert_eq!(checked.status.code(), Some(1), "{protocol}: {checked:?}");
+        let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+        let words = "certificate is from nobody who is trusted here: name the certificate";
+        assert!(said.contains(words), "{protocol}: {said}");
+        let named = config(&format!("ca_file = {:?}\n", at("certificate")));
+        shipper.configure(&named).expect("written");
+        for args in ["--check", "--once"] {
+            let done = shipper.run(&[args]).expect("flight-ship");
+            assert_eq!(done.status.code(), Some(0), "{protocol} {args}: {done:?}");
+        }
+        let status = shipper.status().expect("a status");
+        assert!(status["otlp"]["points"].as_u64() > Some(10), "{protocol}: {status}");
+        assert_eq!(status["otlp"]["failures"], 0, "{protocol}: {status}");
+    }
+    let has_points = || rotel.said().contains("Name: flightship.");
+    assert!(wait_until(PATIENCE, has_points), "{}", rotel.said());
+}
+
+/// More causes than a collector wants to know: it gets no more records a minute than are allowed,
+/// and each of the others is counted.
+#[test]
+fn a_storm_of_triggers_is_told_in_bounds() {
+    const CRASHES: u64 = 12;
+    const RECORDS: u64 = 4;
+    const WAITING: u64 = 3;
+    let mut recorder = with("core_dump", "enabled = true");
+    let dir = TempDir::new().expect("a directory");
+    let rotel = Rotel::start(dir.path());
+    let [state, runtime] = [recorder.sandbox().state_dir(), recorder.sandbox().runtime_dir()]
+        .map(|of| of.display().to_string());
+    let config = format!(
+        "[ship]\nhost = \"web1\"\nstate_dir = {state:?}\nruntime_dir = {runtime:?}\n\
+         interval = \"1s\"\n[snapshots]\nsettle = \"0s\"\n\
+         [otlp]\nendpoint = \"http://127.0.0.1:{}\"\nrecords_per_minute = {RECORDS}\n\
+         waiting = {WAITING}\nspans = 0\n",
+        rotel.http
+    );
+    let mut shipper = Shipper::new(&dir.path().join("ship"), &config).expect("flight-ship");
+    shipper.start().expect("flight-ship");
+    let began = Instant::now();
+    // flightd lets one user cause two snapshots at once, and all users five, and then about one
+    // a second.
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+    let mut users = Vec::new();
+    for n in 0..CRASHES {
+        let user = 54_321 + n as u32;
+        let program = dir.path().join(format!("crashes{n}"));
+        fs::copy(bad_end(), &program).expect("a copy");
+        // The user of a process that is gone is told by the one that began it.
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "\"$0\" segv; sleep 3"]).arg(&program).uid(user).gid(user);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        users.push(command.spawn().expect("sh"));
+        thread::sleep(Duration::from_millis(if n < 4 { 0 } else { 1100 }));
+    }
+    users.into_iter().for_each(|mut user| drop(user.wait().expect("its end")));
+    let of = |name: &str| figure(&recorder, name).as_u64().unwrap_or(0);
+    let is_over = || of("taken") + of("refused") == CRASHES && of("pending") == 0;
+    assert!(wait_until(PATIENCE, is_over), "{}", recorder.log());
+    let taken = of("taken");
+    assert!(taken > RECORDS + WAITING, "{}", recorder.log());
+    let counts = || {
+        let status = shipper.status().unwrap_or_default();
+        ["records", "waiting", "left_out"].map(|key| status["otlp"][key].as_u64().unwrap_or(0))
+    };
+    let are_known = || counts().iter().sum::<u64>() == taken;
+    assert!(wait_until(PATIENCE, are_known), "{:?}\n{}", counts(), shipper.log());
+    assert!(began.elapsed() < Duration::from_mins(1), "the machine is too slow to tell");
+    let [records, waiting, left_out] = counts();
+    assert_eq!((records, waiting <= WAITING), (RECORDS, true), "{waiting} wait");
+    assert_eq!(left_out, taken - RECORDS - waiting);
+    let status = shipper.status().expect("a status");
+    for key in ["rejected", "refused", "failures"] {
+        assert_eq!(status["otlp"][key], 0, "{key}: {status}");
+    }
+    // The collector has these, and no more.
+    let came = || rotel.said().matches("flightrec.snapshot.id: Str(").count() as u64;
+    assert!(wait_until(PATIENCE, || came() >= RECORDS), "{}", rotel.said());
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(came(), RECORDS, "{}", rotel.said());
+    assert_eq!((of("failed"), of("kept")), (0, taken));
+    recorder.terminate().expect("its end");
 }

@@ -16,7 +16,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use tempfile::TempDir;
 
 use crate::export::tables;
-use crate::support::start;
+use crate::support::{certificate, start};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 /// ns of an hour.
@@ -405,16 +405,7 @@ fn canned(code: &'static str) -> String {
 fn tls_with_a_certificate_of_ones_own() {
     let dir = TempDir::new().expect("a directory");
     let at = |name: &str| dir.path().join(name);
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
-        .args(["-subj", "/CN=flightrec", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
-        .arg(at("key"))
-        .arg("-out")
-        .arg(at("certificate"))
-        .output()
-        .expect("openssl");
-    assert!(made.status.success(), "{made:?}");
+    certificate(dir.path());
     let tls = Some((at("key"), at("certificate")));
     let server = S3Server::start(&at("s3"), tls).expect("a server");
     fs::create_dir(at("state")).expect("a directory");

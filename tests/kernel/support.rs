@@ -33,6 +33,20 @@ pub(crate) fn in_both_forms(check: impl Fn(&Recorder)) {
     }
 }
 
+/// Makes a key, and a certificate of one's own for 127.0.0.1, in files of these names.
+pub(crate) fn certificate(dir: &Path) {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+        .args(["-subj", "/CN=flightrec", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+        .arg(dir.join("key"))
+        .arg("-out")
+        .arg(dir.join("certificate"))
+        .output()
+        .expect("openssl");
+    assert!(made.status.success(), "{made:?}");
+}
+
 /// All that it holds.
 pub(crate) fn snapshot(recorder: &Recorder) -> Snapshot {
     Snapshot::take(&recorder.sandbox().bpffs_dir())

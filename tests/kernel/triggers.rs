@@ -22,7 +22,7 @@ const ALL: [&str; 7] =
 
 /// A recorder with one trigger on (others would tell of what else happens on the machine),
 /// configured so.
-fn with(trigger: &str, keys: &str) -> Recorder {
+pub(crate) fn with(trigger: &str, keys: &str) -> Recorder {
     with_window("500ms", trigger, keys)
 }
 
@@ -53,7 +53,7 @@ fn with_all(after: &str, interval: &str, per_hour: u32, trigger: &str, keys: &st
     ))
 }
 
-fn bad_end() -> PathBuf {
+pub(crate) fn bad_end() -> PathBuf {
     c_program("bad_end", &[])
 }
 
@@ -193,7 +193,7 @@ fn a_thread_that_can_not_be_woken_but_no_parent_by_vfork() {
 }
 
 /// A figure of `flightctl status --json` about snapshots.
-fn figure(recorder: &Recorder, name: &str) -> Value {
+pub(crate) fn figure(recorder: &Recorder, name: &str) -> Value {
     let output = recorder.flightctl(&["status", "--json"]);
     let status: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));

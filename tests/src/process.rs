@@ -1,5 +1,6 @@
 //! Child processes: where the programs are, that no child outlives its test, bounded waiting.
 
+use std::ffi::OsString;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -7,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{Pid, getppid};
+use nix::unistd::{Pid, getppid, sethostname};
 
 /// How often a condition is looked at.
 const POLL: Duration = Duration::from_millis(10);
@@ -41,6 +42,18 @@ pub fn die_with_parent(command: &mut Command, signal: Signal) -> &mut Command {
         Ok(())
     };
     // SAFETY: between fork and exec the hook makes three system calls, and allocates nothing.
+    unsafe { command.pre_exec(hook) }
+}
+
+/// Has the child be a host of its own: with this host name, and with mounts and IPC objects that no
+/// other process sees. The network is shared: servers on loopback are there.
+pub fn on_host<'a>(command: &'a mut Command, name: &str) -> &'a mut Command {
+    let name = OsString::from(name);
+    let hook = move || {
+        unshare(CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC)?;
+        Ok(sethostname(&name)?)
+    };
+    // SAFETY: between fork and exec the hook makes two system calls, and allocates nothing.
     unsafe { command.pre_exec(hook) }
 }
 

@@ -13,7 +13,7 @@ use flightrec_sums::file::{Header, block};
 use flightrec_sums::model::{Cell, Group, Period, Table};
 use nix::sys::signal::Signal;
 
-use crate::process::{bin_dir, die_with_parent, repository};
+use crate::process::{bin_dir, die_with_parent, on_host, repository};
 
 /// The key, and the secret, of the server.
 const KEY: &str = "S3RVER";
@@ -28,6 +28,8 @@ pub struct Shipper {
     dir: PathBuf,
     child: Option<Child>,
     credentials: (String, String),
+    /// The name of the host of its own that it runs on.
+    host: Option<String>,
 }
 
 impl Shipper {
@@ -35,9 +37,16 @@ impl Shipper {
     pub fn new(dir: &Path, config: &str) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("{}", dir.display()))?;
         let credentials = (KEY.to_owned(), KEY.to_owned());
-        let shipper = Self { dir: dir.into(), child: None, credentials };
+        let shipper = Self { dir: dir.into(), child: None, credentials, host: None };
         shipper.configure(config)?;
         Ok(shipper)
+    }
+
+    /// Has it run on a host of its own, in namespaces, which takes root.
+    #[must_use]
+    pub fn on_host(mut self, name: &str) -> Self {
+        self.host = Some(name.to_owned());
+        self
     }
 
     /// Gives it another configuration, for its next start.
@@ -68,6 +77,9 @@ impl Shipper {
             .env("AWS_SECRET_ACCESS_KEY", &self.credentials.1)
             .stdin(Stdio::null());
         die_with_parent(&mut command, Signal::SIGKILL);
+        if let Some(host) = &self.host {
+            on_host(&mut command, host);
+        }
         command
     }
 

@@ -55,7 +55,12 @@ const KERNELSHARK: &str = "export_kernelshark::kernelshark_has_the_same_events";
 const CTF: [&str; 1] = ["export::ctf_has_the_same_events"];
 
 /// Those that need a collector.
-const ROTEL: [&str; 2] = ["otlp::rotel_takes_all_of_it", "otlp::kills_lose_nothing"];
+const ROTEL: [&str; 4] = [
+    "otlp::rotel_takes_all_of_it",
+    "otlp::kills_lose_nothing",
+    "otlp::collectors_behind_tls",
+    "otlp::a_storm_of_triggers_is_told_in_bounds",
+];
 /// Those that need an S3 server.
 const S3: [&str; 3] = [
     "compact::s3_has_each_host_once_whoever_is_killed",

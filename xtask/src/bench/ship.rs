@@ -1,10 +1,10 @@
 //! `cargo xtask bench ship`: many hosts ship to one S3 server, through kills of all of them.
 //!
-//! Each host is a `flight-ship` with directories of its own. New snapshots (copies of real ones)
-//! and new hours of sums come all the time, and flightd's retention deletes old snapshots
-//! meanwhile. flight-ships are killed at random, the server is killed and stays away for a while,
-//! and a third of the hosts has a spool that is too small for that. At the end, DuckDB is asked
-//! what is there.
+//! Each host is a `flight-ship` in UTS, mount and IPC namespaces of its own, named by its host name,
+//! with directories of its own. New snapshots (copies of real ones) and new hours of sums come all
+//! the time, and flightd's retention deletes old snapshots meanwhile. flight-ships are killed at
+//! random, the server is killed and stays away for a while, and a third of the hosts has a spool
+//! that is too small for that. At the end, DuckDB is asked what is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -149,13 +149,13 @@ fn host(dir: &Path, n: usize, endpoint: &str) -> Result<Host> {
     // A third of them has room for a snapshot or two.
     let spool = if n.is_multiple_of(3) { "1MiB" } else { "64MiB" };
     let config = format!(
-        "[ship]\nto = \"s3://lake/fleet\"\nhost = \"{name}\"\nstate_dir = \"{}\"\n\
+        "[ship]\nto = \"s3://lake/fleet\"\nstate_dir = \"{}\"\n\
          interval = \"1s\"\n[snapshots]\nsettle = \"0s\"\n[sums]\nsettle = \"0s\"\n[storage]\n\
          endpoint = {endpoint:?}\nallow_http = true\nretry_least = \"200ms\"\nretry_most = \"5s\"\n\
          timeout = \"10s\"\n[limits]\nspool = \"{spool}\"\n",
         state_dir.display()
     );
-    let shipper = Shipper::new(&dir.join(&name).join("ship"), &config)?;
+    let shipper = Shipper::new(&dir.join(&name).join("ship"), &config)?.on_host(&name);
     let (snapshots, next) = (Vec::new(), Instant::now() + Duration::from_millis(500 * n as u64));
     Ok(Host { name, state_dir, shipper, snapshots, hours: 0, next, again: Some(Instant::now()) })
 }
