@@ -372,7 +372,9 @@ fn a_storm_of_triggers_is_told_in_bounds() {
         users.push(command.spawn().expect("sh"));
         thread::sleep(Duration::from_millis(if n < 4 { 0 } else { 1100 }));
     }
-    users.into_iter().for_each(|mut user| drop(user.wait().expect("its end")));
+    for mut user in users {
+        user.wait().expect("its end");
+    }
     let of = |name: &str| figure(&recorder, name).as_u64().unwrap_or(0);
     let is_over = || of("taken") + of("refused") == CRASHES && of("pending") == 0;
     assert!(wait_until(PATIENCE, is_over), "{}", recorder.log());

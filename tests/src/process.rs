@@ -47,7 +47,7 @@ pub fn die_with_parent(command: &mut Command, signal: Signal) -> &mut Command {
 
 /// Has the child be a host of its own: with this host name, and with mounts and IPC objects that no
 /// other process sees. The network is shared: servers on loopback are there.
-pub fn on_host<'a>(command: &'a mut Command, name: &str) -> &'a mut Command {
+pub(crate) fn on_host<'a>(command: &'a mut Command, name: &str) -> &'a mut Command {
     let name = OsString::from(name);
     let hook = move || {
         unshare(CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC)?;

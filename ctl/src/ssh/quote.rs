@@ -43,6 +43,13 @@ mod tests {
         String::from_utf8(out.stdout).unwrap()
     }
 
+    /// Those that are installed.
+    fn shells() -> Vec<&'static str> {
+        let is_there = |shell: &&str| Command::new(shell).args(["-c", "true"]).output().is_ok();
+        let others = ["dash", "zsh", "ksh", "fish"].into_iter().filter(is_there);
+        ["sh", "bash"].into_iter().chain(others).collect()
+    }
+
     #[test]
     fn what_is_plain_stays_readable() {
         assert_eq!(quoted("--last"), "--last");
@@ -69,8 +76,8 @@ mod tests {
             "\"$HOME\"",
             "é",
         ] {
-            for shell in ["sh", "bash"] {
-                assert_eq!(read_by(shell, word), word);
+            for shell in shells() {
+                assert_eq!(read_by(shell, word), word, "{shell}");
             }
         }
     }
@@ -79,7 +86,9 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn any_word_is_one_word(word in "[^\0]{0,20}") {
-            prop_assert_eq!(read_by("sh", &word), word);
+            for shell in shells() {
+                prop_assert_eq!(&read_by(shell, &word), &word, "{}", shell);
+            }
         }
     }
 }
