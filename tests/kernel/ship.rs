@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flightrec_tests::shipping::{S3Server, Shipper, copy_snapshot, objects, write_minutes};
-use flightrec_tests::{bin_dir, wait_until};
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use flightrec_tests::{Tmpfs, bin_dir, wait_until};
 use tempfile::TempDir;
 
 use crate::export::tables;
@@ -427,31 +426,6 @@ fn tls_with_a_certificate_of_ones_own() {
     exits(&checked, 0);
 }
 
-/// A file system of so many bytes, unmounted with the value.
-struct Tmpfs(PathBuf);
-
-impl Tmpfs {
-    fn new(path: PathBuf, size: &str) -> Self {
-        fs::create_dir_all(&path).expect("a directory");
-        let options = format!("size={size},mode=755");
-        mount(Some("tmpfs"), &path, Some("tmpfs"), MsFlags::empty(), Some(options.as_str()))
-            .expect("a tmpfs");
-        Self(path)
-    }
-
-    fn resize(&self, size: &str) {
-        let options = format!("remount,size={size}");
-        let done = Command::new("mount").args(["-o", &options]).arg(&self.0).status();
-        assert!(done.expect("mount").success());
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
-    }
-}
-
 #[test]
 fn a_full_disk_or_spool_loses_nothing_that_is_there() {
     let recorded = Recorded::new();
@@ -460,7 +434,7 @@ fn a_full_disk_or_spool_loses_nothing_that_is_there() {
     let lake = dir.path().join("lake");
     let config = recorded.config(lake.to_str().expect("text"), SETTLED);
     let shipper = Shipper::new(&dir.path().join("ship"), &config).expect("flight-ship");
-    let disk = Tmpfs::new(shipper.state_dir(), "160k");
+    let disk = Tmpfs::new(&shipper.state_dir(), "160k").expect("a tmpfs");
     let checked = shipper.run(&["--check"]).expect("flight-ship");
     exits(&checked, 1);
     let said = String::from_utf8_lossy(&checked.stdout).into_owned();
@@ -470,21 +444,21 @@ fn a_full_disk_or_spool_loses_nothing_that_is_there() {
     let logged = String::from_utf8_lossy(&tried.stderr).into_owned();
     assert!(logged.contains("there is no room in the spool: "), "{logged}");
     assert!(logged.contains("nothing is lost"), "{logged}");
-    disk.resize("64m");
+    disk.resize("64m").expect("resized");
     let shipped = shipper.run(&["--once"]).expect("flight-ship");
     exits(&shipped, 0);
     same(&objects(&lake).expect("objects"), &expected);
     // The storage itself is full.
-    let small = Tmpfs::new(dir.path().join("small"), "300k");
-    let config = recorded.config(small.0.to_str().expect("text"), SETTLED);
+    let small = Tmpfs::new(&dir.path().join("small"), "300k").expect("a tmpfs");
+    let config = recorded.config(small.path().to_str().expect("text"), SETTLED);
     let shipper = Shipper::new(&dir.path().join("ship2"), &config).expect("flight-ship");
     let tried = shipper.run(&["--once"]).expect("flight-ship");
     exits(&tried, 1);
     let logged = String::from_utf8_lossy(&tried.stderr).into_owned();
     assert!(logged.contains("is full: make room there; nothing is lost"), "{logged}");
-    small.resize("64m");
+    small.resize("64m").expect("resized");
     exits(&shipper.run(&["--once"]).expect("flight-ship"), 0);
-    same(&objects(&small.0).expect("objects"), &expected);
+    same(&objects(small.path()).expect("objects"), &expected);
     // What flightd deletes while there is no way to the storage is told.
     let gone = dir.path().join("gone/lake");
     let config = recorded.config(gone.to_str().expect("text"), SETTLED);
@@ -494,14 +468,14 @@ fn a_full_disk_or_spool_loses_nothing_that_is_there() {
     fs::write(&gone, "no directory").expect("written");
     exits(&shipper.run(&["--once"]).expect("flight-ship"), 2);
     fs::remove_file(&gone).expect("removed");
-    let blocked = Tmpfs::new(gone.clone(), "4k");
+    let blocked = Tmpfs::new(&gone, "4k").expect("a tmpfs");
     shipper.start().expect("flight-ship");
     let is_seen = || shipper.status().is_some_and(|status| status["problem"]["kind"] == "full");
     assert!(wait_until(PATIENCE, is_seen), "{:?}\n{}", shipper.status(), shipper.log());
     for id in &recorded.ids {
         fs::remove_file(recorded.path().join(format!("snapshots/{id}.flight"))).expect("removed");
     }
-    blocked.resize("64m");
+    blocked.resize("64m").expect("resized");
     let is_done = || shipper.is_done(recorded.items());
     assert!(wait_until(PATIENCE, is_done), "{:?}\n{}", shipper.status(), shipper.log());
     thread::sleep(Duration::from_secs(1));

@@ -22,6 +22,7 @@ mod programs;
 mod recorder;
 mod sandbox;
 pub mod shipping;
+mod tmpfs;
 pub mod wakeups;
 
 pub use bpf::{BpfObject, ObjectKind, bpf_objects_left};
@@ -37,3 +38,4 @@ pub use process::{bin_dir, die_with_parent, pinned, wait_limited, wait_peak, wai
 pub use programs::{c_program, key_values};
 pub use recorder::{Options, Recorder};
 pub use sandbox::Sandbox;
+pub use tmpfs::Tmpfs;

@@ -100,7 +100,7 @@ pub(super) fn run(args: &DrainArgs) -> Result<()> {
     for rate in &args.rates {
         for (name, dir) in &builds {
             let of = record(dir, false, |_| {
-                flood(rate * 1000);
+                flood_for(rate * 1000, FLOOD);
                 Ok(())
             })?;
             println!(
@@ -144,21 +144,21 @@ fn record(dir: &Path, sums: bool, work: impl FnOnce(&Path) -> Result<()>) -> Res
 
 /// What the status tells.
 #[derive(Debug, Clone)]
-struct Reading {
+pub(super) struct Reading {
     /// s of `CLOCK_MONOTONIC`.
     time: f64,
     drained: f64,
     summed: f64,
-    events: f64,
-    lost: f64,
+    pub(super) events: f64,
+    pub(super) lost: f64,
     /// CPU time, s.
     drain: f64,
     sums: f64,
-    all: f64,
+    pub(super) all: f64,
 }
 
 impl Reading {
-    fn of(recorder: &Recorder) -> Result<Self> {
+    pub(super) fn of(recorder: &Recorder) -> Result<Self> {
         let output = recorder.flightctl(&["status", "--json"]);
         let status: Value =
             serde_json::from_slice(&output.stdout).context("flightctl status --json")?;
@@ -197,14 +197,14 @@ fn wait(recorder: &Recorder, limit: Duration, holds: impl Fn(&Reading) -> bool) 
 }
 
 /// Makes calls on all CPUs, as many as give so many events a second: an entry and an exit each.
-fn flood(rate: u64) {
+pub(super) fn flood_for(rate: u64, length: Duration) {
     const TICK: Duration = Duration::from_millis(2);
     let threads = online_cpus().len() as u64;
     let calls = rate * TICK.as_millis() as u64 / 1000 / 2 / threads.max(1);
     let work = || {
         let begun = Instant::now();
         let mut next = TICK;
-        while begun.elapsed() < FLOOD {
+        while begun.elapsed() < length {
             for _ in 0..calls {
                 std::hint::black_box(getppid());
             }

@@ -10,6 +10,7 @@ mod overhead;
 mod peak;
 mod read;
 mod ship;
+mod ship_beside;
 mod why;
 
 use std::path::PathBuf;
@@ -131,6 +132,9 @@ pub(crate) enum Bench {
     /// Simulated hosts ship to one S3 server through kills of flight-ship, of the server, and full
     /// spools: every snapshot and minute is there once, or its absence is told. 12 minutes.
     Ship(ship::ShipArgs),
+    /// CPU time and loss of flightd beside a flight-ship that ships, that reaches nobody, whose
+    /// storage is full, and without one. 5 minutes.
+    ShipBeside(ship_beside::BesideArgs),
     /// The ten questions of docs/fleet.md to DuckDB, ClickHouse and Spark, about the compacted sums
     /// of a day of 10,000 hosts with known faults: all answers are the same, and right. Half an hour.
     Fleet(fleet::FleetArgs),
@@ -163,6 +167,12 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 crate::build::programs(Scope::Build)?;
             }
             ship::run(&args)
+        }
+        Bench::ShipBeside(args) => {
+            if std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
+                crate::build::programs(Scope::Build)?;
+            }
+            ship_beside::run(&args)
         }
         Bench::Fleet(args) => {
             if std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
