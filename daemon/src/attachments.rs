@@ -13,7 +13,7 @@ use flightrec_format::meta::{Lacking, SwitchedOff};
 
 use crate::btf::{
     COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, RING, SOCKET,
-    SOFTIRQS, STACKS, THROTTLED, VICTIM,
+    SOFTIRQS, STACKS, THREAD_POINTER, THROTTLED, VICTIM,
 };
 use crate::config::{Record, Sampling, Topic};
 
@@ -237,6 +237,10 @@ pub const ATTACHMENTS: &[Attachment] = &[
     row(SYMBOL, Hook::Daemon, "names of functions in kernel stacks").optional(&[]),
     row(MAPPING_WALK, Hook::Process("task_vma"), "names of binaries in samples")
         .optional(&[MAPPINGS]),
+    row(MEMORY_PEEK, Hook::Process("task"), "which spans of traces threads work for")
+        .about(Topic::ThreadContexts)
+        .records(&["thread_context"])
+        .optional(&[THREAD_POINTER, MAPPINGS]),
     row(SAMPLE, Hook::Clock, "samples of what runs").records(&["sample"]).optional(&[]),
     row(FUNCTION_ENTRY, Hook::Probe, "functions that are probed")
         .records(&["function"])
@@ -259,6 +263,10 @@ pub const SYMBOL: &str = "symbol";
 
 /// The walk over the files that a process has mapped.
 pub const MAPPING_WALK: &str = "walk_mappings";
+
+/// What reads a process's memory, to find where it publishes for which spans its threads work;
+/// `sched_switch` reads it there.
+pub const MEMORY_PEEK: &str = "peek_memory";
 
 /// What records samples.
 pub const SAMPLE: &str = "sample";
@@ -511,9 +519,13 @@ impl Wanted {
 /// form that is wanted of system calls.
 pub fn wanted(rows: &[Attachment], wanted: &Wanted) -> Vec<Attachment> {
     let is_wanted = |row: &&Attachment| {
-        let is_of_samples = [SAMPLE, MAPPING_WALK].contains(&row.program);
         let has_topic = row.topic.is_none_or(|topic| wanted.topics.contains(&topic));
-        row.always || has_topic && (wanted.samples || !is_of_samples)
+        let has_use = match row.program {
+            SAMPLE => wanted.samples,
+            MAPPING_WALK => wanted.samples || wanted.topics.contains(&Topic::ThreadContexts),
+            _ => true,
+        };
+        row.always || has_topic && has_use
     };
     let has_form = |row: &&Attachment| {
         let Some((tracepoint, form)) = row.tracepoint() else { return true };
@@ -523,9 +535,11 @@ pub fn wanted(rows: &[Attachment], wanted: &Wanted) -> Vec<Attachment> {
     rows.iter().filter(is_wanted).filter(has_form).copied().collect()
 }
 
-/// What the configuration leaves out, as the metadata have it.
+/// What the configuration leaves out, as the metadata have it: not what is left out unless it says
+/// otherwise, which nobody misses.
 pub fn switched_off(rows: &[Attachment], wanted: &Wanted) -> Vec<SwitchedOff> {
-    let off = Topic::ALL.into_iter().filter(|topic| !wanted.topics.contains(topic));
+    let is_off = |topic: &Topic| topic.is_usual() && !wanted.topics.contains(topic);
+    let off = Topic::ALL.into_iter().filter(is_off);
     let told = |topic: Topic| {
         let of_topic = rows.iter().filter(|row| row.topic == Some(topic));
         let kinds: BTreeSet<&str> = of_topic.flat_map(|row| row.kinds).copied().collect();
@@ -619,7 +633,11 @@ mod tests {
             least.into_iter().filter(|of| !["walk_mappings", "sample"].contains(of)).collect();
         assert_eq!(programs(&without), least);
         let off = switched_off(ATTACHMENTS, &without);
-        assert_eq!(off.len(), Topic::ALL.len() + 1);
+        assert_eq!(
+            off.len(),
+            Topic::ALL.len(),
+            "contexts are off anyway, and samples are no topic"
+        );
         let off = off.last().expect("samples");
         assert_eq!((&*off.key, &*off.kinds), ("sampling.hz", &["sample".to_owned()][..]));
     }
@@ -633,8 +651,9 @@ mod tests {
             let mut wanted = Wanted::all(ProgramForm::TpBtf);
             wanted.topics.remove(&topic);
             let off = switched_off(ATTACHMENTS, &wanted);
-            assert_eq!(off.iter().map(|off| &*off.key).collect::<Vec<_>>(), [topic.key()]);
-            for kind in &off[0].kinds {
+            let told: Vec<_> = off.iter().map(|off| &*off.key).collect();
+            assert_eq!(told, topic.is_usual().then(|| topic.key()).as_slice());
+            for kind in off.iter().flat_map(|off| &off.kinds) {
                 assert!(kinds.insert(kind.clone()), "{kind}");
                 let kind = Kind::ALL.into_iter().find(|of| of.name() == kind).expect("a kind");
                 assert_eq!(kind.lane(), topic.lane());
@@ -645,8 +664,9 @@ mod tests {
             }
         }
         // The recorder's own words are recorded always; samples have a key of their own,
-        // tracepoints that are configured their tables, and functions are probed on request.
-        assert_eq!(kinds.len(), Kind::COUNT - 5, "{kinds:?}");
+        // tracepoints that are configured their tables, functions are probed on request, and contexts
+        // are off unless they are asked for.
+        assert_eq!(kinds.len(), Kind::COUNT - 6, "{kinds:?}");
     }
 
     #[test]

@@ -23,7 +23,8 @@ use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::sys;
 use flightrec_format::meta::{Binary, Meta};
 
-use self::walker::{Files, Walker};
+pub(crate) use self::walker::Files;
+use self::walker::Walker;
 use crate::attachments::MAPPING_WALK;
 use crate::load;
 
@@ -143,7 +144,7 @@ impl Binaries {
 }
 
 /// The files that a process has mapped; none where it is gone, or the kernel does not tell.
-fn files(walk: &OwnedFd, pid: u32) -> Files {
+pub(crate) fn files(walk: &OwnedFd, pid: u32) -> Files {
     let walked = sys::iterate_process(walk.as_fd(), pid).and_then(|file| {
         let mut text = Vec::new();
         File::from(file).take(WALK_MAX).read_to_end(&mut text)?;
@@ -196,7 +197,8 @@ fn parse(mut text: &[u8]) -> Files {
     let mut files = Vec::new();
     while let Some((head, rest)) = text.split_first_chunk::<{ size_of::<Mapping>() }>() {
         let word = |i: usize| head.as_chunks().0.get(i).map_or(0, |word| u64::from_le_bytes(*word));
-        let record = Mapping { start: word(0), end: word(1), mm: word(2), path: word(3) };
+        let record =
+            Mapping { start: word(0), end: word(1), mm: word(2), path: word(3), inode: word(4) };
         let length = (record.path as usize).min(MAPPING_PATH);
         let Some((path, rest)) = rest.split_at_checked(length) else { break };
         files.push((record, String::from_utf8_lossy(path).into_owned()));

@@ -30,6 +30,7 @@ pub mod note;
 pub mod pins;
 pub mod prepare;
 pub mod probes;
+pub mod publishers;
 pub mod quiet;
 pub mod recording;
 pub mod reload;

@@ -444,7 +444,7 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 }
 
 /// Maps that outlive the daemon, by name.
-pub const PINNED_MAPS: [&str; 19] = [
+pub const PINNED_MAPS: [&str; 21] = [
     STATE,
     "rings_syscall",
     "rings_sched",
@@ -464,6 +464,8 @@ pub const PINNED_MAPS: [&str; 19] = [
     MARKS,
     TRACE_EVENTS,
     TRACE_COUNTS,
+    PUBLISHERS,
+    PEEKED,
 ];
 
 /// The CPUs' states.
@@ -476,6 +478,10 @@ pub const FRAMES: &str = "frames";
 pub const SYMBOL_TEXT: &str = "symbol_text";
 /// The binaries that samples have frames in ([`crate::binaries`]).
 pub const BINARIES: &str = "binaries";
+/// The processes that publish for which spans their threads work ([`crate::publishers`]).
+pub const PUBLISHERS: &str = "publishers";
+/// What is asked of a process's memory, to find where.
+pub const PEEKED: &str = "peeked";
 /// How often functions that are probed were called ([`crate::probes`]).
 pub const FUNCTION_CALLS: &str = "function_calls";
 /// Where the arguments of marks that are probed are.

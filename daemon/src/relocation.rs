@@ -262,8 +262,8 @@ mod tests {
         // of waits for locks, of the two of connections, of results of io_uring and of configured
         // tracepoints, and where its address is found. For members that are pointers: there once
         // more, a new thread's parent and group and those of one that was there before, a new
-        // program's memory, and a sample's and a mapping's.
-        assert_eq!((casts, calls), (24, 24));
+        // program's memory, a sample's and a mapping's, and that of a thread whose context is read.
+        assert_eq!((casts, calls), (25, 25));
         // Each program of an event, and no other compares with a number like that but the one that
         // goes through all CPUs.
         assert!(states >= 12 && bounds == states + 1, "{states} {bounds}");

@@ -25,7 +25,7 @@ use crate::snapshots::{self, Snapshots};
 use crate::sums::{self, Sums};
 use crate::supervisor::Supervisor;
 use crate::traces::{self, Wrong};
-use crate::{bpffs, clock, cpus, dir, seccomp, triggers};
+use crate::{bpffs, clock, cpus, dir, publishers, seccomp, triggers};
 
 /// The configuration file that is used when none is named.
 const DEFAULT_CONFIG: &str = "/etc/flightrec/flightd.toml";
@@ -238,6 +238,9 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     info!("ready, at {}", path.display());
     supervisor.ready();
     recording.name_binaries();
+    if config.record.thread_contexts {
+        publishers::start(&recording);
+    }
     if config.containers.names {
         recording.name_containers(&config.containers.root);
     }

@@ -272,6 +272,13 @@ impl Task {
         unsafe { load(self.0, at) }
     }
 
+    /// The `u64` at a byte offset that the verifier knows.
+    #[inline(always)]
+    pub(crate) fn address(self, at: usize) -> u64 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, at) }
+    }
+
     /// The `u32` at its address: `task_struct` begins with whole words (`thread_info.flags`).
     #[inline(always)]
     pub(crate) fn first_word(self) -> u32 {

@@ -6,7 +6,7 @@
 //! [`lane`] is how a record gets into a page, [`budget`]
 //! which events may, [`share`] whose, [`slots`] is the table of live threads, [`files`] tells what
 //! descriptors stand for, [`console`] hands on what the kernel logs, [`context`] tells whether an
-//! interrupt has the CPU, [`stacks`] where in the kernel a thread waited, [`stack_walk`] where it
+//! interrupt has the CPU, [`contexts`] for which span of a trace a thread works, [`stacks`] where in the kernel a thread waited, [`stack_walk`] where it
 //! waits now, [`mappings`] in which file an address is, [`global`]
 //! keeps short what the verifier has to follow, [`kernel`] reads the kernel's own
 //! structures.
@@ -22,6 +22,7 @@ mod atomic;
 mod budget;
 mod console;
 mod context;
+mod contexts;
 mod disk;
 mod files;
 mod functions;

@@ -28,7 +28,7 @@ static SCRATCH: Array<Scratch> = Array::with_max_entries(1, 0);
 /// Filled by the loader, where the kernel tells.
 #[unsafe(no_mangle)]
 static MAPPING_OFFSETS: MappingOffsets =
-    MappingOffsets { vm_start: 0, vm_end: 0, vm_file: 0, f_path: 0 };
+    MappingOffsets { vm_start: 0, vm_end: 0, vm_file: 0, f_path: 0, f_inode: 0, i_ino: 0 };
 
 /// `struct bpf_iter__task_vma`, kernel/bpf/task_iter.c, Linux 6.1.
 #[repr(C)]
@@ -76,6 +76,8 @@ fn walk_mappings(ctx: *mut c_void) -> i32 {
         // Without its NUL.
         let length = bounded::<0, MAPPING_PATH>(if n > 0 { n as usize - 1 } else { 0 });
         record.path = length as u64;
+        let inode: *const u8 = load(file, at.f_inode);
+        record.inode = load(inode, at.i_ino);
         bpf_seq_write(seq.cast(), scratch.cast(), (size_of::<Mapping>() + length) as u32);
     }
     0

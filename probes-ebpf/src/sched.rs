@@ -18,13 +18,13 @@ use flightrec_format::abi::kinds::{SignalDeliver, SignalGenerate};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{self, kind, migrate, switch, wake};
 use flightrec_format::abi::state::{
-    CpuState, ENABLE_LOCKS, ENABLE_MEMORY, ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_TASK, LIMIT_SCHED,
-    LaneState, entered,
+    CpuState, ENABLE_LOCKS, ENABLE_MEMORY, ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_TASK,
+    ENABLE_THREAD_CONTEXTS, LIMIT_SCHED, LaneState, entered,
 };
 
 use crate::kernel::{Task, arg, comm_bytes, number, peek};
 use crate::lane::{BODY, NAMES, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
-use crate::{budget, context, running, slots, stacks, waits};
+use crate::{budget, context, contexts, running, slots, stacks, waits};
 
 /// THREAD, TIME, and a record of two words.
 const ROOM: usize = NAMES + 16;
@@ -38,7 +38,7 @@ const TASK_DEAD: u32 = 0x80;
 /// kernel ran no program for it. `draw` takes the event's cost; `NEED` is the room for THREAD, TIME
 /// and the record; `PREEMPTIBLE` as in [`Writer::open`].
 #[inline(always)]
-fn open<const NEED: usize, const PREEMPTIBLE: bool>(
+pub(crate) fn open<const NEED: usize, const PREEMPTIBLE: bool>(
     state: &mut CpuState,
     kind: u8,
     current: u32,
@@ -75,6 +75,9 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     let began = replace(&mut state.lanes[Lane::Syscall as usize].entered, entered::UNKNOWN);
     running::note(state, next(ctx));
     context::see(state, prev(ctx));
+    if state.enabled & ENABLE_THREAD_CONTEXTS != 0 {
+        contexts::leave(state, prev(ctx));
+    }
     let enabled = state.enabled;
     if enabled & (ENABLE_SCHED | ENABLE_TASK) == 0 {
         let is_over = prev_state(ctx) & TASK_DEAD != 0 && !preempted(ctx);

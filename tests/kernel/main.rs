@@ -70,6 +70,7 @@ mod survival;
 mod tables;
 mod taken_away;
 mod taken_over;
+mod thread_contexts;
 mod top;
 mod tracepoints;
 mod traces;

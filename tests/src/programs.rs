@@ -13,10 +13,25 @@ use crate::process::repository;
 /// # Panics
 /// If there is no such program, or it doesn't compile.
 pub fn c_program(name: &str, flags: &[&str]) -> PathBuf {
+    compile(name, &["-static"], flags)
+}
+
+/// The same without `-static`, and always: what it is linked with may have changed.
+///
+/// # Panics
+/// As [`c_program`].
+pub fn c_dynamic(name: &str, flags: &[&str]) -> PathBuf {
+    compile(name, &[], flags)
+}
+
+fn compile(name: &str, link: &[&str], flags: &[&str]) -> PathBuf {
     let source = repository().join("tests/programs").join(name).with_extension("c");
     let folder = repository().join("target/test-programs");
-    let program = folder.join([&[name], flags].concat().concat());
-    if [&source, &source.with_file_name("pin.h")].into_iter().all(|of| is_newer(&program, of)) {
+    // Flags may have paths in them.
+    let file = [&[name], flags].concat().concat().replace('/', "_");
+    let program = folder.join(file);
+    let sources = [&source, &source.with_file_name("pin.h")];
+    if !link.is_empty() && sources.into_iter().all(|of| is_newer(&program, of)) {
         return program;
     }
     fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -27,11 +42,12 @@ pub fn c_program(name: &str, flags: &[&str]) -> PathBuf {
         .unwrap_or_else(|e| panic!("{name}: {e}"));
     let fresh = part.path().join(name);
     let output = Command::new("gcc")
-        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"])
-        .args(flags)
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .args(link)
         .arg("-o")
         .arg(&fresh)
         .arg(&source)
+        .args(flags)
         .output()
         .unwrap_or_else(|e| panic!("can't run gcc (`cargo xtask setup` installs it): {e}"));
     assert!(

@@ -16,7 +16,7 @@ pub(super) fn object(plain: &Plain, devices: &Devices, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\":");
         match (value, field.unit) {
             (Value::Name(comm), _) => value::comm(&comm, out),
-            (value @ Value::Ip(_), unit) => {
+            (value @ (Value::Ip(_) | Value::TraceId(_) | Value::SpanId(_)), unit) => {
                 value::printed(|out| write(plain, value, unit, devices, out), out);
             }
             (value, unit) if unit.is_named() => {
@@ -103,7 +103,7 @@ mod tests {
         let of_field = |field: &flightrec_format::abi::kinds::Field| {
             let of_type = match (field.ty, field.unit) {
                 (Type::Name, _) => "comm",
-                (Type::Ip, _) => "printable",
+                (Type::Ip | Type::TraceId | Type::SpanId, _) => "printable",
                 (_, unit) if unit.is_named() => "printable",
                 (_, Unit::Thread | Unit::Process) => "id",
                 _ => "number",

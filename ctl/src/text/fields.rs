@@ -40,6 +40,8 @@ pub(crate) fn write(plain: &Plain, value: Value, unit: Unit, devices: &Devices, 
             // Writing to a vector does not fail.
             let _ = write!(out, "{ip}");
         }
+        (Value::TraceId(id), _) => drop(write!(out, "{id}")),
+        (Value::SpanId(id), _) => drop(write!(out, "{id}")),
         (Value::Unsigned(number), Unit::Signal) => write_signal(number as u32, out),
         (Value::Signed(code), Unit::SignalCode) => {
             let signal = plain.ids(Unit::Signal).next().unwrap_or(0);

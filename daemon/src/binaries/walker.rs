@@ -23,7 +23,7 @@ const PROCESSES_MAX: usize = 16;
 const SILENT: u64 = 10_000_000_000;
 
 /// What a process has mapped where.
-pub(super) type Files = Vec<(Mapping, String)>;
+pub(crate) type Files = Vec<(Mapping, String)>;
 
 /// The thread, as its user sees it. It ends with this, once no process keeps it.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn file(pid: u32) -> Files {
-        vec![(Mapping { start: 10, end: 20, mm: 7, path: 3 }, format!("/{pid}"))]
+        vec![(Mapping { start: 10, end: 20, mm: 7, path: 3, inode: 1 }, format!("/{pid}"))]
     }
 
     /// What is found, when there is something.

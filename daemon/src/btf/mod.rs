@@ -19,7 +19,7 @@ use thiserror::Error;
 
 pub use offsets::{
     COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, RING, SOCKET,
-    SOFTIRQS, STACKS, THROTTLED, VICTIM, check_registers, read_offsets,
+    SOFTIRQS, STACKS, THREAD_POINTER, THROTTLED, VICTIM, check_registers, read_offsets,
 };
 
 /// Most bytes of BTF that are read: ten times what a distribution's kernel has.

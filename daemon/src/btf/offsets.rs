@@ -91,6 +91,12 @@ pub const RING: Group =
 pub const DISK: Group =
     Group { global: "DISK_OFFSETS", read: |btf| Ok(words(&read_disk_offsets(btf)?)) };
 
+/// Where a thread's own variables are in user space. Else (`aarch64`): `thread.uw.tp_value`.
+pub const THREAD_POINTER: Group = Group {
+    global: "THREAD_POINTER_OFFSETS",
+    read: |btf| Ok(vec![btf.member_offset("task_struct", "thread.fsbase")?]),
+};
+
 /// What the walk over mapped files reads.
 pub const MAPPINGS: Group =
     Group { global: "MAPPING_OFFSETS", read: |btf| Ok(words(&read_mapping_offsets(btf)?)) };
@@ -230,6 +236,8 @@ fn read_mapping_offsets(btf: &Btf) -> Result<MappingOffsets, BtfError> {
         vm_end: area("vm_end")?,
         vm_file: area("vm_file")?,
         f_path: btf.member_offset("file", "f_path")?,
+        f_inode: btf.member_offset("file", "f_inode")?,
+        i_ino: btf.member_offset("inode", "i_ino")?,
     })
 }
 

@@ -148,6 +148,8 @@ pub struct Record {
     pub throttling: bool,
     /// Operations of io_uring, with the paths that they take.
     pub io_uring: bool,
+    /// For which spans of distributed traces threads work, where their processes publish it.
+    pub thread_contexts: bool,
     /// Strings that system calls take (paths).
     pub strings: bool,
     /// What else their arguments point to: addresses of sockets, times, sets of descriptors.
@@ -186,6 +188,7 @@ impl Default for Record {
             network: true,
             throttling: true,
             io_uring: true,
+            thread_contexts: false,
             strings: true,
             structures: true,
             exec_args: ExecArgs::All,

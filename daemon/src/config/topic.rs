@@ -3,7 +3,8 @@
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::state::{
     ENABLE_DISK, ENABLE_INTERRUPTS, ENABLE_IO_URING, ENABLE_LOCKS, ENABLE_MEMORY, ENABLE_NETWORK,
-    ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK, ENABLE_THROTTLING,
+    ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK, ENABLE_THREAD_CONTEXTS,
+    ENABLE_THROTTLING,
 };
 
 use super::Record;
@@ -36,11 +37,13 @@ pub enum Topic {
     Throttling,
     /// Operations of io_uring.
     IoUring,
+    /// For which spans of distributed traces threads work.
+    ThreadContexts,
 }
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Syscalls,
         Self::Sched,
         Self::Tasks,
@@ -52,6 +55,7 @@ impl Topic {
         Self::Network,
         Self::Throttling,
         Self::IoUring,
+        Self::ThreadContexts,
     ];
 
     /// Its key in `[record]`.
@@ -68,6 +72,7 @@ impl Topic {
             Self::Network => "network",
             Self::Throttling => "throttling",
             Self::IoUring => "io_uring",
+            Self::ThreadContexts => "thread_contexts",
         }
     }
 
@@ -75,7 +80,7 @@ impl Topic {
     pub const fn lane(self) -> Lane {
         match self {
             Self::Syscalls => Lane::Syscall,
-            Self::Sched | Self::Signals => Lane::Sched,
+            Self::Sched | Self::Signals | Self::ThreadContexts => Lane::Sched,
             Self::Tasks => Lane::Task,
             Self::Disk
             | Self::Memory
@@ -101,7 +106,13 @@ impl Topic {
             Self::Network => ENABLE_NETWORK,
             Self::Throttling => ENABLE_THROTTLING,
             Self::IoUring => ENABLE_IO_URING,
+            Self::ThreadContexts => ENABLE_THREAD_CONTEXTS,
         }
+    }
+
+    /// Whether it is recorded unless the configuration says otherwise.
+    pub const fn is_usual(self) -> bool {
+        !matches!(self, Self::ThreadContexts)
     }
 
     /// Those of a lane.
@@ -125,6 +136,7 @@ impl Record {
             Topic::Network => self.network,
             Topic::Throttling => self.throttling,
             Topic::IoUring => self.io_uring,
+            Topic::ThreadContexts => self.thread_contexts,
         }
     }
 
@@ -142,7 +154,9 @@ mod tests {
     fn each_has_a_key_and_a_bit_of_its_own() {
         let mut bits = 0;
         for topic in Topic::ALL {
-            let off = format!("{} = false", topic.key());
+            let others =
+                if topic == Topic::ThreadContexts { "" } else { "thread_contexts = true\n" };
+            let off = format!("{others}{} = false", topic.key());
             let record: Record = toml::from_str(&off).expect("a key of [record]");
             let others = Topic::ALL.into_iter().filter(|other| !record.has(*other));
             assert_eq!(others.collect::<Vec<_>>(), [topic], "{off}");

@@ -1,5 +1,6 @@
 //! Fields of records' bodies: their types, their units, and how a value is read from a body.
 
+use super::id::{SpanId, TraceId};
 use super::ip::Ip;
 use super::record::Comm;
 
@@ -18,6 +19,10 @@ pub enum Type {
     Name,
     /// An address of IPv4 or IPv6, 16 bytes ([`Ip`]).
     Ip,
+    /// The id of a trace, 16 bytes ([`TraceId`]).
+    TraceId,
+    /// The id of a span, 8 bytes ([`SpanId`]).
+    SpanId,
 }
 
 impl Type {
@@ -30,6 +35,8 @@ impl Type {
             Type::I64 => "i64",
             Type::Name => "name",
             Type::Ip => "ip",
+            Type::TraceId => "trace id",
+            Type::SpanId => "span id",
         }
     }
 }
@@ -140,6 +147,10 @@ pub enum Value {
     Name(Comm),
     /// Of [`Type::Ip`].
     Ip(Ip),
+    /// Of [`Type::TraceId`].
+    TraceId(TraceId),
+    /// Of [`Type::SpanId`].
+    SpanId(SpanId),
 }
 
 /// A Rust type that a field may have.
@@ -197,6 +208,32 @@ impl FieldType for Ip {
     }
 }
 
+impl FieldType for TraceId {
+    const TYPE: Type = Type::TraceId;
+
+    fn get(bytes: &[u8], at: usize) -> Option<Self> {
+        Comm::get(bytes, at).map(Self)
+    }
+
+    fn put(self, bytes: &mut [u8], at: usize) {
+        self.0.put(bytes, at);
+    }
+}
+
+impl FieldType for SpanId {
+    const TYPE: Type = Type::SpanId;
+
+    fn get(bytes: &[u8], at: usize) -> Option<Self> {
+        bytes.get(at..)?.first_chunk().copied().map(Self)
+    }
+
+    fn put(self, bytes: &mut [u8], at: usize) {
+        if let Some(to) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+            *to = self.0;
+        }
+    }
+}
+
 impl Field {
     /// Its value in a body; `None` where the body is too short.
     pub fn value(&self, body: &[u8]) -> Option<Value> {
@@ -208,6 +245,8 @@ impl Field {
             Type::I64 => Value::Signed(i64::get(body, at)?),
             Type::Name => Value::Name(Comm::get(body, at)?),
             Type::Ip => Value::Ip(Ip::get(body, at)?),
+            Type::TraceId => Value::TraceId(TraceId::get(body, at)?),
+            Type::SpanId => Value::SpanId(SpanId::get(body, at)?),
         })
     }
 }

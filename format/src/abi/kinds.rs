@@ -14,6 +14,7 @@ use core::mem::{offset_of, size_of};
 
 use super::field::FieldType;
 pub use super::field::{Field, Names, Type, Unit, Value};
+use super::id::{SpanId, TraceId};
 use super::ip::Ip;
 use super::page::{Lane, RING_LANES};
 use super::record::Comm;
@@ -248,6 +249,18 @@ kinds! {
     }
     /// A thread runs again after a long wait: in which functions of the kernel it waited.
     STACK Stack = 0x26 "stack" own
+    /// A thread is about to be switched out that works for another span of a distributed trace than
+    /// when this was last recorded, or for none any more, as its process publishes it.
+    THREAD_CONTEXT ThreadContext = 0x27 "thread_context" plain ThreadContext {
+        /// The trace; zeros: the thread works for none.
+        trace: TraceId;
+        /// The span of it; zeros: none.
+        span: SpanId;
+        /// Flags of the trace.
+        flags: u32, flags [0x1 "sampled", 0x2 "random"];
+        /// Reserved.
+        reserved: u32, reserved;
+    }
 
     /// A thread is created.
     FORK Fork = 0x30 "fork" own Fork {

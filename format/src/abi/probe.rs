@@ -395,9 +395,11 @@ pub struct Mapping {
     pub mm: u64,
     /// Bytes of the path behind this; 0: the kernel could not give it.
     pub path: u64,
+    /// The file's inode number.
+    pub inode: u64,
 }
 
-const _: () = assert!(size_of::<Mapping>() == 32);
+const _: () = assert!(size_of::<Mapping>() == 40);
 
 /// Most bytes of a path, its NUL included.
 pub const MAPPING_PATH: usize = 512;
@@ -414,9 +416,13 @@ pub struct MappingOffsets {
     pub vm_file: u32,
     /// `file.f_path`
     pub f_path: u32,
+    /// `file.f_inode`
+    pub f_inode: u32,
+    /// `inode.i_ino`
+    pub i_ino: u32,
 }
 
-const _: () = assert!(size_of::<MappingOffsets>() == 4 * 4);
+const _: () = assert!(size_of::<MappingOffsets>() == 4 * 6);
 
 /// Bytes that the name of a frame may take: `function+0x12/0x345 [module]`.
 pub const SYMBOL_TEXT: usize = 256;

@@ -32,7 +32,8 @@ pub const ENABLE_ALL: u32 = 255
     | ENABLE_THROTTLING
     | ENABLE_STRUCTURES
     | ENABLE_IO_URING
-    | ENABLE_TRACEPOINTS;
+    | ENABLE_TRACEPOINTS
+    | ENABLE_THREAD_CONTEXTS;
 /// Record signals.
 pub const ENABLE_SIGNALS: u32 = 1 << 11;
 /// Record what lacks memory.
@@ -53,6 +54,8 @@ pub const ENABLE_STRUCTURES: u32 = 1 << 25;
 pub const ENABLE_IO_URING: u32 = 1 << 23;
 /// Record tracepoints that the configuration names, where the program is attached to them.
 pub const ENABLE_TRACEPOINTS: u32 = 1 << 26;
+/// Record for which span of a distributed trace threads work, where their processes publish it.
+pub const ENABLE_THREAD_CONTEXTS: u32 = 1 << 27;
 /// System calls draw from their [`Bucket`].
 pub const LIMIT_SYSCALL: u32 = 1 << 8;
 /// Scheduling draws from its [`Bucket`], and requests to disks do.
@@ -85,7 +88,7 @@ pub const GIVEN_ALL: u32 = GIVEN_STRINGS
 const _: () = {
     let others = LIMIT_SYSCALL | LIMIT_SCHED | REFUSE_SYSCALL;
     assert!(ENABLE_ALL & GIVEN_ALL == 0 && (ENABLE_ALL | GIVEN_ALL) & others == 0);
-    assert!(ENABLE_ALL.count_ones() == 18 && GIVEN_ALL.count_ones() == 6);
+    assert!(ENABLE_ALL.count_ones() == 19 && GIVEN_ALL.count_ones() == 6);
     assert!(others.count_ones() == 3);
 };
 

@@ -225,9 +225,18 @@ pub fn attach_tracing(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 /// Runs an iterator over what belongs to one process (`pid` as the caller sees it): the file to
 /// read. (`union bpf_iter_link_info`, `task.pid`: since Linux 6.1.)
 pub fn iterate_process(program: BorrowedFd<'_>, pid: u32) -> io::Result<OwnedFd> {
+    iterate_task(program, [0, pid, 0, 0])
+}
+
+/// The same of one thread (`task.tid`).
+pub fn iterate_thread(program: BorrowedFd<'_>, tid: u32) -> io::Result<OwnedFd> {
+    iterate_task(program, [tid, 0, 0, 0])
+}
+
+/// `info`: `task.tid`, `task.pid`, `task.pid_fd`.
+fn iterate_task(program: BorrowedFd<'_>, info: [u32; 4]) -> io::Result<OwnedFd> {
     /// `BPF_TRACE_ITER`, an attach type.
     const TRACE_ITER: u32 = 28;
-    let info = [0u32, pid, 0, 0]; // task.tid, task.pid, task.pid_fd
     let mut attr = Attr::new()
         .u32(0, program.as_raw_fd() as u32)
         .u32(8, TRACE_ITER)

@@ -94,8 +94,8 @@ fn fields_stand_one_behind_the_other() {
         let row = kind.row();
         let size = |ty| match ty {
             Type::U32 | Type::I32 => 4,
-            Type::U64 | Type::I64 => 8,
-            Type::Name | Type::Ip => 16,
+            Type::U64 | Type::I64 | Type::SpanId => 8,
+            Type::Name | Type::Ip | Type::TraceId => 16,
         };
         let mut at = 0;
         for field in row.fields {

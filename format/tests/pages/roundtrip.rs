@@ -189,8 +189,8 @@ fn a_page_tells_the_totals_before_it() {
         writer.push(&event(2)).unwrap();
     }
     let page = Page::new(writer.current().unwrap()).unwrap();
-    // 3968 bytes: a thread, then records of 16.
-    assert_eq!(page.header().events, [0, 0, 0, 247, 0, 0]);
+    // 3952 bytes: a thread, then records of 16.
+    assert_eq!(page.header().events, [0, 0, 0, 246, 0, 0]);
     assert_eq!(page.header().refused, [0, 1, 1]);
     assert_eq!(page.header().seq, 2);
     assert_eq!(page.bytes().len(), PAGE_SIZE);

@@ -1,7 +1,14 @@
-//! For which span of a distributed trace each thread works, as marks say: the text of a mark, and
-//! the path that a thread asks access(2) or one of its kind about. Such calls are marks for
-//! programs that have no socket to write to: the path needs not to be there.
+//! For which span of a distributed trace each thread works, as events say: the text of a mark, the
+//! path that a thread asks access(2) or one of its kind about, and what its process publishes of the
+//! thread (OTEP 4947). Such calls are marks for programs that have no socket to write to: the path
+//! needs not to be there.
+//!
+//! What is published is recorded when the thread is about to be switched out: it holds from then on,
+//! until the thread is next switched out with another span, or with none. So it is right of the
+//! switch, the wait behind it, and the end of the call in which the thread waited. What the thread
+//! does between two switches, and changes its span meanwhile, counts to the span of the first.
 
+use flightrec_format::abi::kinds::{Kind, ThreadContext};
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
@@ -36,6 +43,9 @@ impl Marks {
     pub fn said(&self, event: &Event) -> Option<Said> {
         match &event.body {
             Body::Mark(text) => find(&text.bytes),
+            Body::Plain(plain) if plain.kind() == Kind::ThreadContext => {
+                ThreadContext::read(plain.bytes()).map(published)
+            }
             Body::Enter(call) | Body::Exit { call, .. } if !call.strings.is_empty() => {
                 self.path(call).and_then(find)
             }
@@ -48,6 +58,14 @@ impl Marks {
         let path = call.strings.iter().find(|text| text.is_string())?;
         self.calls.contains(&(call.abi, call.nr)).then_some(&*path.bytes)
     }
+}
+
+/// What a thread's process publishes of it.
+fn published(of: ThreadContext) -> Said {
+    if of.trace.0 == [0; 16] || of.span.0 == [0; 8] {
+        return Said::End;
+    }
+    Said::Begin(TraceContext { trace: of.trace.0, span: of.span.0, flags: of.flags as u8 })
 }
 
 /// The span that each thread works for at the moment.
@@ -105,8 +123,9 @@ impl Traces {
 
 #[cfg(test)]
 mod tests {
+    use flightrec_format::abi::id::{SpanId, TraceId};
     use flightrec_format::abi::record::StringStatus;
-    use flightrec_format::decode::Text;
+    use flightrec_format::decode::{Plain, Text};
     use flightrec_format::meta::Syscall;
 
     use super::*;
@@ -138,6 +157,29 @@ mod tests {
         assert!(!has(&traces, 8, 5 + LONGEST_NS), "it was not said again");
         traces.take(&Event { time: 9, cpu: 0, tid: 7, body: Body::Mark(text("traceparent=")) });
         assert!(!has(&traces, 7, 9) && has(&traces, 8, 9));
+    }
+
+    #[test]
+    fn what_a_process_publishes() {
+        let mut traces = Traces::default();
+        let mut take = |time, trace, span| {
+            let of = ThreadContext {
+                trace: TraceId([trace; 16]),
+                span: SpanId([span; 8]),
+                flags: 1,
+                reserved: 0,
+            };
+            let plain = Plain::read(Kind::ThreadContext, &of.bytes()).expect("a whole body");
+            traces.take(&Event { time, cpu: 0, tid: 7, body: Body::Plain(plain) });
+            traces.of(7, time)
+        };
+        let context =
+            |trace, span| Some(TraceContext { trace: [trace; 16], span: [span; 8], flags: 1 });
+        assert_eq!(take(5, 1, 2), context(1, 2));
+        assert_eq!(take(6, 1, 3), context(1, 3));
+        assert_eq!((take(7, 1, 0), take(8, 0, 3)), (None, None), "one without the other");
+        assert_eq!(take(9, 4, 4), context(4, 4));
+        assert_eq!(take(10, 0, 0), None);
     }
 
     #[test]

@@ -30,6 +30,10 @@ const EVENTS: [&str; 6] = [
 ];
 /// A process of this age is no longer young to the budget (`format/src/abi/share.rs`), s.
 const OLDER: f64 = 2.8;
+/// A process of this age that publishes for which spans its threads work has been found, s.
+const FOUND: f64 = 4.0;
+/// Has the variable by which it does be found.
+const EXPORT: &str = "-Wl,--export-dynamic-symbol=otel_thread_ctx_v1";
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
 /// What runs beside the workload.
@@ -47,6 +51,12 @@ pub(super) enum Condition {
     Without(Part),
     /// Without any of these.
     WithoutParts,
+    /// With contexts of threads, and no process that publishes any.
+    Contexts,
+    /// The work is done by threads that publish for which span of a trace they work.
+    Publishing,
+    /// The same, and that changes with each round trip.
+    PublishingChanges,
     Drawing,
     Sharing,
     /// The same with a process that is not young.
@@ -56,7 +66,7 @@ pub(super) enum Condition {
 }
 
 impl Condition {
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::Off,
         Self::Floor,
         Self::ClockFloor,
@@ -76,6 +86,9 @@ impl Condition {
         Self::Without(Part::Stacks),
         Self::Without(Part::Samples),
         Self::WithoutParts,
+        Self::Contexts,
+        Self::Publishing,
+        Self::PublishingChanges,
         Self::Drawing,
         Self::Sharing,
         Self::SharingOlder,
@@ -94,6 +107,9 @@ impl Condition {
             Self::WithoutStrings => "flightrec, strings = false",
             Self::Without(part) => part.name(),
             Self::WithoutParts => "calls, scheduling, tasks",
+            Self::Contexts => "flightrec, contexts",
+            Self::Publishing => "contexts, published",
+            Self::PublishingChanges => "contexts that change",
             Self::Drawing => "flightrec, limited",
             Self::Sharing => "limited, by who draws",
             Self::SharingOlder => "the same, older process",
@@ -114,6 +130,9 @@ impl Condition {
             Self::WithoutStrings => "flightrec_without_strings",
             Self::Without(part) => part.key(),
             Self::WithoutParts => "without_parts",
+            Self::Contexts => "contexts",
+            Self::Publishing => "publishing",
+            Self::PublishingChanges => "publishing_changes",
             Self::Drawing => "flightrec_limited",
             Self::Sharing => "flightrec_limited_by_process",
             Self::SharingOlder => "flightrec_limited_by_older_process",
@@ -124,7 +143,20 @@ impl Condition {
 
     /// How old the process that makes the calls is before it is measured, s.
     pub(super) fn age(self) -> f64 {
-        if self == Self::SharingOlder { OLDER } else { 0.0 }
+        match self {
+            Self::SharingOlder => OLDER,
+            Self::Publishing | Self::PublishingChanges => FOUND,
+            _ => 0.0,
+        }
+    }
+
+    /// How that process is compiled, if not as usual.
+    pub(super) fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Publishing => &["-DPUBLISH=1", EXPORT],
+            Self::PublishingChanges => &["-DPUBLISH=2", EXPORT],
+            _ => &[],
+        }
     }
 
     /// Starts it; it records when this returns. `folder` is for its files, `before` is where the
@@ -154,6 +186,9 @@ impl Condition {
             Self::ClockFloor => floor("clock"),
             Self::StoreFloor => floor("store"),
             Self::Flightrec | Self::Before => recorder(""),
+            Self::Contexts | Self::Publishing | Self::PublishingChanges => {
+                recorder("[record]\nthread_contexts = true\n")
+            }
             Self::WithoutStrings => recorder("[record]\nstrings = false\n"),
             Self::Without(part) => recorder(&without(&[part])),
             Self::WithoutParts => recorder(&without(&Part::ALL)),
@@ -242,6 +277,16 @@ pub(super) enum Beside {
 }
 
 impl Beside {
+    /// Whether contexts of threads were recorded.
+    pub(super) fn has_contexts(&self) -> bool {
+        let Self::Recorder(recorder) = self else { return false };
+        let output = recorder.flightctl(&["dump", "--last", "2m", "--event", "thread_context"]);
+        output
+            .stdout
+            .split(|byte| *byte == b'\n')
+            .any(|line| line.windows(16).any(|part| part == b"(THREAD_CONTEXT)"))
+    }
+
     /// Ends it. Where a workload failed before, dropping does.
     pub(super) fn stop(self) -> Result<()> {
         match self {

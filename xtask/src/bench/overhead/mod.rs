@@ -13,7 +13,7 @@ mod workload;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use flightrec_tests::{Sandbox, online_cpus};
 
 use condition::{Beside, Condition};
@@ -84,7 +84,9 @@ pub(super) fn run(
         eprintln!("round {round} of {rounds}");
         for condition in &conditions {
             let beside = condition.start(sandbox.root(), against)?;
-            let figures = workload::run(cpu, sandbox.root(), condition.age())?;
+            let flags = condition.flags();
+            let figures = workload::run(cpu, sandbox.root(), condition.age(), flags)?;
+            ensure!(flags.is_empty() || beside.has_contexts(), "no contexts were recorded");
             beside.stop()?;
             for (workload, figure) in figures {
                 measured.samples.entry((*condition, workload)).or_default().push(figure);

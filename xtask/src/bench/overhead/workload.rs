@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use flightrec_tests::{c_program, key_values, pinned};
+use flightrec_tests::{c_dynamic, c_program, key_values, pinned};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
@@ -75,12 +75,23 @@ impl Workload {
 
 /// Has everything compiled, and read from the disk once.
 pub(super) fn warm_up(cpu: usize, folder: &Path) -> Result<()> {
-    run(cpu, folder, 0.0).map(drop)
+    run(cpu, folder, 0.0, &[]).map(drop)
 }
 
-/// Does all of it on one CPU; the loops in a process that is `age` seconds old.
-pub(super) fn run(cpu: usize, folder: &Path, age: f64) -> Result<Vec<(Workload, f64)>> {
-    let output = Command::new(c_program("cost", &["-O2", "-pthread"]))
+/// Does all of it on one CPU; the loops in a process that is `age` seconds old, compiled with these
+/// flags.
+pub(super) fn run(
+    cpu: usize,
+    folder: &Path,
+    age: f64,
+    flags: &[&str],
+) -> Result<Vec<(Workload, f64)>> {
+    let program = if flags.is_empty() {
+        c_program("cost", &["-O2", "-pthread"])
+    } else {
+        c_dynamic("cost", flags)
+    };
+    let output = Command::new(program)
         .args([cpu.to_string(), age.to_string()])
         .output()
         .context("can't run the workload")?;

@@ -1,0 +1,159 @@
+// Threads that work for spans of a trace and publish which (OTEP 4947): contexts THREADS ROUNDS
+// [LIBRARY]. Of each round it prints `THREAD BEFORE AFTER SPAN`: between these times (ns of
+// CLOCK_MONOTONIC) the thread published the span, 0: none. Half of the threads set the variable, the
+// others change a record in place. At the end, what else may be found there is published: addresses
+// that are none.
+//
+// The variable is its own, or with -DLIBRARY that of a library that it is linked with or loads.
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef OWN
+#include "contexts_variable.c"
+static void (*const set)(void *) = publish;
+#elif defined LINKED
+void publish(void *record);
+static void (*const set)(void *) = publish;
+#else
+static void (*set)(void *);
+#endif
+
+struct record {
+	uint8_t trace[16], span[8];
+	volatile uint8_t valid;
+	uint8_t flags;
+	uint16_t attributes;
+} __attribute__((packed));
+
+struct line {
+	uint64_t before, after, span;
+};
+
+struct work {
+	pthread_t thread;
+	int number, tid;
+	struct line *lines;
+};
+
+static int rounds;
+
+static uint64_t now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static void fill(struct record *record, uint64_t span) {
+	memset(record->trace, 0xab, sizeof record->trace);
+	for (int i = 0; i < 8; i++)
+		record->span[i] = span >> (56 - 8 * i);
+	record->flags = 1;
+	record->attributes = 0;
+}
+
+static void publish_span(struct record records[2], int in_place, int round, uint64_t span) {
+	struct record *record = in_place ? records : &records[round % 2];
+	if (in_place) {
+		record->valid = 0;
+		atomic_signal_fence(memory_order_seq_cst);
+		fill(record, span);
+		atomic_signal_fence(memory_order_seq_cst);
+		record->valid = span != 0;
+		set(record);
+		return;
+	}
+	set(NULL);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (span == 0)
+		return;
+	fill(record, span);
+	record->valid = 1;
+	atomic_signal_fence(memory_order_seq_cst);
+	set(record);
+}
+
+static void *run(void *argument) {
+	struct work *work = argument;
+	struct record records[2] = {0};
+	work->tid = syscall(SYS_gettid);
+	for (int i = 0; i < rounds; i++) {
+		uint64_t span = i % 8 == 7 ? 0 : (uint64_t)(work->number + 1) << 32 | (i + 1);
+		struct line *line = &work->lines[i];
+		line->span = span;
+		line->before = now();
+		publish_span(records, work->number % 2, i, span);
+		line->after = now();
+		if (i % 3 == 0) {
+			for (volatile int n = 0; n < 20000; n++)
+				;
+			sched_yield();
+		} else {
+			struct timespec pause = {0, 20000};
+			nanosleep(&pause, NULL);
+		}
+	}
+	set(NULL);
+	// What is no record.
+	uint8_t *none = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *odd[] = {(void *)1, none, (void *)0xffffffff81000000ull, (void *)0xffffc90000000000ull,
+		(void *)0x7ffffffffff8ull, (void *)UINTPTR_MAX};
+	for (int i = 0; i < 600; i++) {
+		set(odd[i % 6]);
+		struct timespec pause = {0, 1000};
+		nanosleep(&pause, NULL);
+	}
+	set(NULL);
+	return NULL;
+}
+
+int main(int argc, char **argv) {
+	if (argc < 3)
+		return 2;
+	int threads = atoi(argv[1]);
+	rounds = atoi(argv[2]);
+#if !defined OWN && !defined LINKED
+	void *library = dlopen(argv[3], RTLD_NOW);
+	if (!library) {
+		fprintf(stderr, "%s\n", dlerror());
+		return 1;
+	}
+	set = dlsym(library, "publish");
+#endif
+	// Until whoever started it has written a line: the recorder has found it by then.
+	printf("ready\n");
+	fflush(stdout);
+	char line[16];
+	if (!fgets(line, sizeof line, stdin))
+		return 1;
+	struct work *works = calloc(threads, sizeof *works);
+	for (int i = 0; i < threads; i++) {
+		works[i].number = i;
+		works[i].lines = calloc(rounds, sizeof *works[i].lines);
+		pthread_create(&works[i].thread, NULL, run, &works[i]);
+	}
+	for (int i = 0; i < threads; i++)
+		pthread_join(works[i].thread, NULL);
+	for (int i = 0; i < threads; i++)
+		for (int n = 0; n < rounds; n++) {
+			struct line *of = &works[i].lines[n];
+			printf("%d %llu %llu %llu\n", works[i].tid, (unsigned long long)of->before,
+				(unsigned long long)of->after, (unsigned long long)of->span);
+		}
+	fflush(stdout);
+	// Another program in its place.
+	const char *then = getenv("THEN");
+	if (then)
+		execlp(then, then, "300", (char *)NULL);
+	return 0;
+}
