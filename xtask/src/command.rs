@@ -50,6 +50,17 @@ pub(crate) fn probe(command: &mut Command) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// Has a linter look at a package: fails if it finds an error; where it is not installed, that is
+/// said. `what`: for whom it looks.
+pub(crate) fn lint(what: &str, linter: &mut Command) -> Result<()> {
+    if probe(Command::new(linter.get_program()).arg("--version")).is_none() {
+        let name = linter.get_program().display();
+        println!("{what}: left out: the package was not looked at by {name}, which is not there");
+        return Ok(());
+    }
+    run(linter)
+}
+
 /// The command as it would be typed.
 pub(crate) fn shown(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());

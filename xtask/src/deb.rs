@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command::{cargo, probe, read, run as run_command, tools};
+use crate::command::{cargo, lint, probe, read, run as run_command, tools};
 use crate::setup::Scope;
 use crate::{build, man, static_program};
 
@@ -51,7 +51,9 @@ pub(crate) fn run(version: Option<&str>) -> Result<PathBuf> {
         deb.args(["--deb-version", version]);
     }
     // Its output is the package's path.
-    Ok(PathBuf::from(read(&mut deb)?.trim()))
+    let package = PathBuf::from(read(&mut deb)?.trim());
+    lint("deb", Command::new("lintian").args(["--fail-on", "error"]).arg(&package))?;
+    Ok(package)
 }
 
 fn cargo_deb() -> Command {
@@ -64,4 +66,14 @@ fn cargo_deb() -> Command {
 fn is_there() -> bool {
     probe(Command::new(tools().join("bin/cargo-deb")).arg("--version"))
         .is_some_and(|version| version.split_whitespace().last() == Some(CARGO_DEB))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_changelog_has_the_version_of_the_programs() {
+        let changelog = include_str!("../../packaging/deb/changelog");
+        let version = concat!("flightrec (", env!("CARGO_PKG_VERSION"), "-1) ");
+        assert!(changelog.starts_with(version), "{changelog}");
+    }
 }

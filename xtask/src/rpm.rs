@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::command::{probe, read, repository};
+use crate::command::{lint, probe, read, repository};
 use crate::setup::Scope;
 use crate::{build, man, static_program};
 
@@ -41,6 +41,8 @@ pub(crate) fn run() -> Result<PathBuf> {
     let package =
         repository().join("target/rpm/RPMS").join(std::env::consts::ARCH).join(name.trim());
     ensure!(package.exists(), "rpm: rpmbuild has not made {}", package.display());
+    let lints = repository().join("packaging/rpm/rpmlint.toml");
+    lint("rpm", Command::new("rpmlint").arg("--config").arg(lints).arg(&package))?;
     Ok(package)
 }
 

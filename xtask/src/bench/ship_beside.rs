@@ -135,16 +135,17 @@ fn turn(recorder: &Recorder, condition: Condition, dir: &Path, length: Duration)
         (condition == Condition::StorageIsFull).then(|| Tmpfs::new(&lake, "4k")).transpose()?;
     let to = match condition {
         // The port is tcpmux's, which no machine has.
-        Condition::ReachesNobody => {
-            "to = \"s3://lake\"\n[storage]\nendpoint = \"http://127.0.0.1:1\"\nallow_http = true\n"
-                .to_owned()
-        }
-        _ => format!("to = {lake:?}\n[storage]\n"),
+        Condition::ReachesNobody => concat!(
+            "to = \"s3://lake\"\n[storage]\nendpoint = \"http://127.0.0.1:1\"\n",
+            "allow_http = true\n"
+        )
+        .to_owned(),
+        _ => format!("to = \"{}\"\n[storage]\n", lake.display()),
     };
     let config = format!(
-        "[ship]\nhost = \"web1\"\nstate_dir = {:?}\ninterval = \"1s\"\n{to}retry_least = \"200ms\"\n\
+        "[ship]\nhost = \"web1\"\nstate_dir = \"{}\"\ninterval = \"1s\"\n{to}retry_least = \"200ms\"\n\
          retry_most = \"1s\"\n[snapshots]\nsettle = \"0s\"\n",
-        recorder.sandbox().state_dir()
+        recorder.sandbox().state_dir().display()
     );
     let mut shipper = Shipper::new(&dir.join("ship"), &config)?;
     if condition != Condition::Absent {
