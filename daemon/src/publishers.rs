@@ -2,15 +2,15 @@
 //! "Thread Context"): found, and entered into the table by which the probes read it
 //! (`format::abi::publisher`).
 //!
-//! A thread of its own looks at each process: which files it has mapped, and whether one of them has
-//! the variable ([`variable`]). Both it asks programs in the kernel, `walk_mappings` and
+//! A thread of its own looks at each process: which files it has mapped, and whether one of them
+//! has the variable (`variable`). Both it asks programs in the kernel, `walk_mappings` and
 //! `peek_memory`, since the daemon has no rights over other users' processes. It may hang where the
 //! process does (see [`crate::binaries`]); nobody waits for it.
 //!
 //! A process is looked at when it is first seen, and again after a second, two, four, up to
-//! [`LONGEST`], since it may load a library later. That takes a thousandth of a CPU ([`FILL`]), and
-//! [`BURST`] at the start, so a machine with many processes is gone through little by little. What a
-//! file has is remembered, so of another process with the same files only the list of these is read.
+//! `LONGEST`, since it may load a library later. That takes a thousandth of a CPU (`FILL`), and
+//! `BURST` at the start, so a machine with many processes is gone through little by little. What a
+//! file has is remembered, so of another process with the same files only their list is read.
 
 mod variable;
 

@@ -1,10 +1,10 @@
 //! For which span of a distributed trace the running thread works, as its process publishes it
 //! (`format::abi::publisher`).
 //!
-//! It is read when the thread is switched out: its address space is the present one, and it can't be
-//! in the middle of a change that it does not see itself (OTEP 4947 counts on that: a reader sees
-//! what a signal's handler would). Recorded is what differs from what was recorded of the thread
-//! last, before the switch, so that the switch and the wait that begins have it.
+//! It is read when the thread is switched out: its address space is the present one, and it can't
+//! be in the middle of a change that it does not see itself (OTEP 4947 counts on that: a reader
+//! sees what a signal's handler would). Recorded is what differs from what was recorded of the
+//! thread last, before the switch, so that the switch and the wait that begins have it.
 //!
 //! All that is read is the process's word: any address, which `bpf_probe_read_user` refuses outside
 //! of user space, and where a page is not there. Then nothing is recorded.
@@ -29,7 +29,7 @@ use crate::budget;
 use crate::files::IterMeta;
 use crate::kernel::Task;
 use crate::lane::{NAMES, bounded};
-use crate::sched;
+use crate::sched_lane;
 
 /// Who publishes. Written by the daemon alone.
 #[map(name = "publishers")]
@@ -96,7 +96,7 @@ fn see(state: &mut CpuState, task: *const u8) -> u32 {
     if unsafe { place.read_volatile() } == seen {
         return 0;
     }
-    let writer = sched::open::<ROOM, false>(state, kind::THREAD_CONTEXT, tid, |state| {
+    let writer = sched_lane::open::<ROOM, false>(state, kind::THREAD_CONTEXT, tid, |state| {
         budget::draw_sched(state, task, task)
     });
     let Some(mut w) = writer else { return 0 };

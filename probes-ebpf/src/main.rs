@@ -6,8 +6,9 @@
 //! [`lane`] is how a record gets into a page, [`budget`]
 //! which events may, [`share`] whose, [`slots`] is the table of live threads, [`files`] tells what
 //! descriptors stand for, [`console`] hands on what the kernel logs, [`context`] tells whether an
-//! interrupt has the CPU, [`contexts`] for which span of a trace a thread works, [`stacks`] where in the kernel a thread waited, [`stack_walk`] where it
-//! waits now, [`mappings`] in which file an address is, [`global`]
+//! interrupt has the CPU, [`contexts`] for which span of a trace a thread works, [`stacks`] where
+//! in the kernel a thread waited, [`stack_walk`] where it waits now, [`sched_lane`] makes room in
+//! the lane of scheduling, [`mappings`] in which file an address is, [`global`]
 //! keeps short what the verifier has to follow, [`kernel`] reads the kernel's own
 //! structures.
 //!
@@ -41,6 +42,7 @@ mod ring;
 mod running;
 mod samples;
 mod sched;
+mod sched_lane;
 mod share;
 mod slots;
 mod stack_walk;

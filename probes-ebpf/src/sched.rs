@@ -23,7 +23,8 @@ use flightrec_format::abi::state::{
 };
 
 use crate::kernel::{Task, arg, comm_bytes, number, peek};
-use crate::lane::{BODY, NAMES, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
+use crate::lane::{BODY, NAMES, Page, RINGS_SYSCALL, Writer, length, now, this_cpu};
+use crate::sched_lane::open;
 use crate::{budget, context, contexts, running, slots, stacks, waits};
 
 /// THREAD, TIME, and a record of two words.
@@ -32,32 +33,6 @@ const ROOM: usize = NAMES + 16;
 const SIGNAL_ROOM: usize = NAMES + 8 + size_of::<SignalGenerate>();
 /// `TASK_DEAD`, include/linux/sched.h, Linux 6.1.
 const TASK_DEAD: u32 = 0x80;
-
-/// Opens the lane for an event of thread `current`, if the budget allows it, and names the thread
-/// where the lane's last switch did not: in a fresh page, and where a switch was refused, or the
-/// kernel ran no program for it. `draw` takes the event's cost; `NEED` is the room for THREAD, TIME
-/// and the record; `PREEMPTIBLE` as in [`Writer::open`].
-#[inline(always)]
-pub(crate) fn open<const NEED: usize, const PREEMPTIBLE: bool>(
-    state: &mut CpuState,
-    kind: u8,
-    current: u32,
-    draw: impl FnOnce(&mut CpuState) -> bool,
-) -> Option<Writer<'_>> {
-    let i = Lane::Sched as usize;
-    if state.enabled & LIMIT_SCHED != 0 && !draw(state) {
-        budget::refuse_sched(state, kind);
-        return None;
-    }
-    Writer::open::<NEED, PREEMPTIBLE>(
-        &mut state.lanes[i],
-        &mut state.no_ring[i],
-        &RINGS_SCHED,
-        Lane::Sched,
-        NEED,
-        Some(current),
-    )
-}
 
 /// Writes a record with a body of one word.
 #[inline(always)]

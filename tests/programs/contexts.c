@@ -1,8 +1,8 @@
 // Threads that work for spans of a trace and publish which (OTEP 4947): contexts THREADS ROUNDS
 // [LIBRARY]. Of each round it prints `THREAD BEFORE AFTER SPAN`: between these times (ns of
-// CLOCK_MONOTONIC) the thread published the span, 0: none. Half of the threads set the variable, the
-// others change a record in place. At the end, what else may be found there is published: addresses
-// that are none.
+// CLOCK_MONOTONIC) the thread published the span, 0: none. Half of the threads set the variable,
+// the others change a record in place. At the end, what else may be found there is published:
+// addresses that are none.
 //
 // The variable is its own, or with -DLIBRARY that of a library that it is linked with or loads.
 

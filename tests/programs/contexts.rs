@@ -1,6 +1,6 @@
-//! What tests/programs/contexts.c does, by a program in Rust: threads that work for spans of a trace
-//! and publish which (OTEP 4947). The variable is the program's own, among its dynamic symbols
-//! (`build.rs`). Arguments and output are as there.
+//! What tests/programs/contexts.c does, by a program in Rust: threads that work for spans of a
+//! trace and publish which (OTEP 4947). The variable is the program's own, among its dynamic
+//! symbols (`build.rs`). Arguments and output are as there.
 
 use std::arch::{asm, global_asm};
 use std::hint::black_box;

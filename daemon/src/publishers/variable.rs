@@ -1,8 +1,9 @@
 //! Where a program, or a library of it, has the thread-local variable [`SYMBOL`].
 //!
-//! It is looked up in the process's memory, as the dynamic linker has laid it out, and not in files:
-//! a process may be in another mount namespace, and its file gone or another one by now. All that is
-//! read is the process's word. Bounded are the tables that are read, and the steps through them.
+//! It is looked up in the process's memory, as the dynamic linker has laid it out, and not in
+//! files: a process may be in another mount namespace, and its file gone or another one by now. All
+//! that is read is the process's word. Bounded are the tables that are read, and the steps through
+//! them.
 
 use flightrec_format::abi::publisher::{MODULES_MAX, SYMBOL};
 

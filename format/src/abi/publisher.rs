@@ -1,5 +1,5 @@
-//! Processes whose threads publish for which span they work (OTEP 4947, "Thread Context"): where the
-//! probes find it. The daemon fills the table, the probes read it.
+//! Processes whose threads publish for which span they work (OTEP 4947, "Thread Context"): where
+//! the probes find it. The daemon fills the table, the probes read it.
 //!
 //! A publishing process has a thread-local variable [`SYMBOL`], a pointer to a record of the
 //! thread's present span, or null. Where the variable is, in relation to the thread pointer, is the
@@ -52,8 +52,8 @@ pub const fn publisher_place(tgid: u32) -> usize {
 }
 
 /// A thread's vector of dynamic thread-local storage, as glibc has it on `x86_64` (`tcbhead_t`,
-/// sysdeps/x86_64/nptl/tls.h; `dtv_t`, sysdeps/generic/dl-dtv.h; 2.36): its address is so many bytes
-/// behind the thread pointer.
+/// sysdeps/x86_64/nptl/tls.h; `dtv_t`, sysdeps/generic/dl-dtv.h; 2.36): its address is so many
+/// bytes behind the thread pointer.
 pub const DTV: u64 = 8;
 /// Bytes of an entry of the vector: the address of the module's part, and what is to be freed.
 pub const DTV_ENTRY: u64 = 16;

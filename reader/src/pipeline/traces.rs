@@ -1,10 +1,10 @@
 //! For which span of a distributed trace each thread works, as events say: the text of a mark, the
-//! path that a thread asks access(2) or one of its kind about, and what its process publishes of the
-//! thread (OTEP 4947). Such calls are marks for programs that have no socket to write to: the path
-//! needs not to be there.
+//! path that a thread asks access(2) or one of its kind about, and what its process publishes of
+//! the thread (OTEP 4947). Such calls are marks for programs that have no socket to write to: the
+//! path needs not to be there.
 //!
-//! What is published is recorded when the thread is about to be switched out: it holds from then on,
-//! until the thread is next switched out with another span, or with none. So it is right of the
+//! What is published is recorded when the thread is about to be switched out: it holds from then
+//! on, until the thread is next switched out with another span, or with none. So it is right of the
 //! switch, the wait behind it, and the end of the call in which the thread waited. What the thread
 //! does between two switches, and changes its span meanwhile, counts to the span of the first.
 

@@ -136,7 +136,8 @@ pub(crate) enum Bench {
     /// storage is full, and without one. 5 minutes.
     ShipBeside(ship_beside::BesideArgs),
     /// The ten questions of docs/fleet.md to DuckDB, ClickHouse and Spark, about the compacted sums
-    /// of a day of 10,000 hosts with known faults: all answers are the same, and right. Half an hour.
+    /// of a day of 10,000 hosts with known faults: all answers are the same, and right. Half an
+    /// hour.
     Fleet(fleet::FleetArgs),
 }
 

@@ -1,10 +1,10 @@
 //! `cargo xtask bench ship`: many hosts ship to one S3 server, through kills of all of them.
 //!
-//! Each host is a `flight-ship` in UTS, mount and IPC namespaces of its own, named by its host name,
-//! with directories of its own. New snapshots (copies of real ones) and new hours of sums come all
-//! the time, and flightd's retention deletes old snapshots meanwhile. flight-ships are killed at
-//! random, the server is killed and stays away for a while, and a third of the hosts has a spool
-//! that is too small for that. At the end, DuckDB is asked what is there.
+//! Each host is a `flight-ship` in UTS, mount and IPC namespaces of its own, named by its host
+//! name, with directories of its own. New snapshots (copies of real ones) and new hours of sums
+//! come all the time, and flightd's retention deletes old snapshots meanwhile. flight-ships are
+//! killed at random, the server is killed and stays away for a while, and a third of the hosts has
+//! a spool that is too small for that. At the end, DuckDB is asked what is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -30,7 +30,8 @@ pub(crate) struct BesideArgs {
 
 /// Nothing is refused; sums are left out, as they are made a minute late, in any condition's turn.
 const CONFIG: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n[history]\nenabled = false\n\
-                      [store]\nkeep_free = \"0B\"\n[snapshots]\nafter = \"100ms\"\nper_hour = 3600\n";
+                      [store]\nkeep_free = \"0B\"\n[snapshots]\nafter = \"100ms\"\n\
+                      per_hour = 3600\n";
 /// Events a second of the load.
 const RATE: u64 = 20_000;
 /// Between a snapshot and the next.
@@ -143,8 +144,8 @@ fn turn(recorder: &Recorder, condition: Condition, dir: &Path, length: Duration)
         _ => format!("to = \"{}\"\n[storage]\n", lake.display()),
     };
     let config = format!(
-        "[ship]\nhost = \"web1\"\nstate_dir = \"{}\"\ninterval = \"1s\"\n{to}retry_least = \"200ms\"\n\
-         retry_most = \"1s\"\n[snapshots]\nsettle = \"0s\"\n",
+        "[ship]\nhost = \"web1\"\nstate_dir = \"{}\"\ninterval = \"1s\"\n{to}\
+         retry_least = \"200ms\"\nretry_most = \"1s\"\n[snapshots]\nsettle = \"0s\"\n",
         recorder.sandbox().state_dir().display()
     );
     let mut shipper = Shipper::new(&dir.join("ship"), &config)?;
