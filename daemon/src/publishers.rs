@@ -20,16 +20,17 @@ use std::fs;
 use std::io::{self, Read};
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use flightrec_format::abi::publisher::{
     PEEK_MAX, PUBLISHER_WAYS, Peek, Publisher, Publishers as Table, publisher_place,
 };
+use flightrec_format::abi::slot::KTHREAD;
 use flightrec_format::live::map::ArrayMap;
-use flightrec_format::live::sys;
+use flightrec_format::live::{self, sys};
+use flightrec_format::slots;
 use tracing::{debug, warn};
 
 use self::variable::{Defined, Memory, Variable};
@@ -60,7 +61,7 @@ pub fn start(recording: &Arc<Recording>) {
         let map = |name| ArrayMap::open(&recording.map_path(name), true);
         let program = |name| sys::obj_get(&recording.programs().join(name));
         Ok(Finder {
-            list: PathBuf::from("/proc"),
+            recording: Arc::downgrade(recording),
             asking: Asking {
                 walk: program(MAPPING_WALK)?,
                 peek: program(MEMORY_PEEK)?,
@@ -77,8 +78,7 @@ pub fn start(recording: &Arc<Recording>) {
     finder.entered.clear();
     let run = move || {
         let mut tick = 0;
-        loop {
-            finder.look(tick);
+        while finder.look(tick).is_some() {
             tick += 1;
             thread::sleep(TICK);
         }
@@ -102,8 +102,8 @@ type FileName = (String, u64, u64);
 
 /// What finds them.
 struct Finder {
-    /// Where the numbers of all processes are.
-    list: PathBuf,
+    /// Whose table of threads has all processes.
+    recording: Weak<Recording>,
     asking: Asking,
     entered: Entered,
     processes: HashMap<u32, Due>,
@@ -113,13 +113,13 @@ struct Finder {
 }
 
 impl Finder {
-    /// Looks at the processes that are due.
-    fn look(&mut self, tick: u64) {
+    /// Looks at the processes that are due. `None`: the recording has ended.
+    fn look(&mut self, tick: u64) -> Option<()> {
         let began = clock::thread_cpu();
         self.allowed = (self.allowed + FILL).min(BURST);
         let most = self.allowed.min(SLICE);
         let spent = || clock::thread_cpu().saturating_sub(began) as i64;
-        let alive = processes(&self.list);
+        let alive = processes(self.recording.upgrade()?.live());
         self.processes.retain(|pid, _| alive.contains(pid));
         self.entered.keep(&alive);
         for pid in alive {
@@ -140,6 +140,7 @@ impl Finder {
             }
         }
         self.allowed -= spent();
+        Some(())
     }
 
     /// Looks at one process, and enters what is found.
@@ -155,11 +156,11 @@ impl Finder {
     }
 }
 
-/// The numbers of all processes.
-fn processes(list: &PathBuf) -> HashSet<u32> {
-    let Ok(entries) = fs::read_dir(list) else { return HashSet::new() };
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-    entries.filter_map(Result::ok).filter_map(number).collect()
+/// The ids of all processes, by the recording's table of threads: the service does not see those
+/// of other users in /proc (`ProtectProc=invisible`).
+fn processes(live: &live::Recording) -> HashSet<u32> {
+    let slots = live.slots().flat_map(|page| slots::read(&page).collect::<Vec<_>>());
+    slots.filter(|slot| slot.flags & KTHREAD == 0).map(|slot| slot.tgid).collect()
 }
 
 /// Where a process has the variable: in the first of its files that has it, which is the program's
