@@ -25,7 +25,17 @@ pub(crate) unsafe fn swap(p: *mut u64, old: u64, new: u64) -> bool {
 #[inline(always)]
 pub(crate) unsafe fn increment(p: *mut u64) {
     // SAFETY: by the contract.
+    unsafe { add(p, 1) };
+}
+
+/// Adds `n`.
+///
+/// # Safety
+/// As [`swap`].
+#[inline(always)]
+pub(crate) unsafe fn add(p: *mut u64, n: u64) {
+    // SAFETY: by the contract.
     unsafe {
-        asm!("lock *(u64 *)({p} + 0) += {one}", p = in(reg) p, one = in(reg) 1u64, options(nostack))
+        asm!("lock *(u64 *)({p} + 0) += {n}", p = in(reg) p, n = in(reg) n, options(nostack))
     };
 }

@@ -10,17 +10,21 @@
 //! The task lane's tracepoints are preemptible from Linux 7.0 on (kernel commits a46023d5616e,
 //! f7d327654b88), so two of its programs may meet on a CPU: there, `busy` is claimed by an atomic.
 //! So it is in the trace lane, whose programs run in threads, with interrupts on, and in
-//! interrupts.
+//! interrupts. There, they meet often: a request to a disk is done while another one is issued. So
+//! events that come in the middle of another one are not refused, but written to a page aside
+//! ([`CpuState::aside`]), and copied into the lane ([`take_aside`]) before an event that is later,
+//! or when the other one has been written, whichever comes first.
 
 use core::arch::asm;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use aya_ebpf::helpers::generated::{
-    bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_ktime_get_tai_ns,
+    bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_ktime_get_tai_ns, bpf_probe_read_kernel,
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 // A record is aligned to the unit, and nothing in it to more.
+use flightrec_format::abi::kinds::LANE_KINDS;
 pub(crate) use flightrec_format::abi::page::UNIT;
 use flightrec_format::abi::page::{
     DETACHED_SHIFT, HEADER_KINDS, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, RawHeader, Refusal, VERSION,
@@ -28,7 +32,7 @@ use flightrec_format::abi::page::{
 };
 use flightrec_format::abi::probe::{LAST_CPU, STATE};
 use flightrec_format::abi::record::{self, TICK_NS, counter, kind};
-use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD};
+use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD, busy};
 
 use crate::atomic;
 use crate::global::given;
@@ -190,6 +194,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) at: usize,
     /// Time of the event, ns. Read once the lane is held, so that a lane's times never go back.
     pub(crate) now: u64,
+    /// What [`LaneState::busy`] is when the records are written.
+    done: u32,
 }
 
 impl<'a> Writer<'a> {
@@ -220,15 +226,53 @@ impl<'a> Writer<'a> {
             // To the tick of calls' durations: finer times are noise, of which most of a file was.
             now &= !(TICK_NS - 1);
         }
+        Self::in_lane::<LEAST>(lane, no_ring, rings, name, need, thread, now, busy::IDLE)
+    }
+
+    /// [`Self::open`] of lane `trace`, whose programs may come in the middle of one another.
+    #[inline(always)]
+    pub(crate) fn open_trace<const NEED: usize>(
+        state: &'a mut CpuState,
+        thread: u32,
+    ) -> Option<Self> {
+        let place = claim_trace(state, NEED as u32);
+        if place == NOWHERE {
+            return None;
+        }
+        // Nothing is known to the verifier of which one it is, so it follows what is behind once.
+        let place = bounded::<0, 1>(place as usize);
+        let trace = &raw mut state.lanes[Lane::Trace as usize];
+        // SAFETY: `aside` stands behind the lane (`abi::state`).
+        let lane = unsafe { &mut *trace.byte_add(place * size_of::<LaneState>()) };
+        let now = lane.enter_time;
+        let done = place as u32 * busy::WAITING;
+        let no_ring = &mut state.no_ring[Lane::Trace as usize];
+        let (rings, name) = (&RINGS_TRACE, Lane::Trace);
+        Self::in_lane::<NEED>(lane, no_ring, rings, name, NEED, Some(thread), now, done)
+    }
+
+    /// The rest of [`Self::open`], once the lane is claimed.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments)]
+    fn in_lane<const LEAST: usize>(
+        lane: &'a mut LaneState,
+        no_ring: &mut u64,
+        rings: &'static Array<Page>,
+        name: Lane,
+        need: usize,
+        thread: Option<u32>,
+        now: u64,
+        done: u32,
+    ) -> Option<Self> {
         if (off(lane) > BODY - need || now.wrapping_sub(lane.base) >> 32 != 0)
             && make_room(lane, name as u32, need as u32, now) == 0
         {
             *no_ring += 1;
-            lane.busy = 0;
+            lane.busy = busy::IDLE;
             return None;
         }
         let Some(page) = rings.get_ptr_mut(lane.ring_base + lane.page) else {
-            lane.busy = 0;
+            lane.busy = busy::IDLE;
             return None;
         };
         if let Some(tid) = thread
@@ -243,7 +287,7 @@ impl<'a> Writer<'a> {
             lane.tid = tid;
         }
         let at = bounded::<LEAST, { BODY + NAMES }>(off(lane));
-        Some(Self { lane, page, at, now })
+        Some(Self { lane, page, at, now, done })
     }
 
     #[inline(always)]
@@ -326,7 +370,13 @@ impl<'a> Writer<'a> {
         compiler_fence(Ordering::Release);
         if kind >> 4 != kind::ENTER >> 4 {
             // SAFETY: a field of our own; volatile so that it stays last.
-            unsafe { (&raw mut self.lane.busy).write_volatile(0) };
+            unsafe { (&raw mut self.lane.busy).write_volatile(self.done) };
+        }
+        if kind >> 4 == kind::SAMPLE >> 4 {
+            let state = this_cpu();
+            if is_waiting(state) {
+                settle(state);
+            }
         }
         self.lane
     }
@@ -341,15 +391,11 @@ struct Words<T>(T);
 fn claim<const PREEMPTIBLE: bool>(lane: &mut LaneState, name: Lane) -> bool {
     let refused = &raw mut lane.refused[Refusal::Busy as usize];
     if PREEMPTIBLE {
-        let word = (&raw mut lane.busy).cast::<u64>();
-        // SAFETY: `busy` and the field behind it are an aligned word of this CPU's state.
-        unsafe {
-            let idle = word.read_volatile() & !0xffff_ffff;
-            if atomic::swap(word, idle, idle | 1) {
-                return true;
-            }
-            atomic::increment(refused);
+        if claim_at_once(lane, busy::IDLE) {
+            return true;
         }
+        // SAFETY: an aligned word of this CPU's state.
+        unsafe { atomic::increment(refused) };
         return false;
     }
     if name as u8 == Lane::Syscall as u8 {
@@ -359,16 +405,179 @@ fn claim<const PREEMPTIBLE: bool>(lane: &mut LaneState, name: Lane) -> bool {
     }
     // SAFETY: fields of our own; volatile so that it is set before anything that follows.
     unsafe {
-        if lane.busy != 0 {
+        if lane.busy != busy::IDLE {
             *refused += 1;
             return false;
         }
-        (&raw mut lane.busy).write_volatile(1);
+        (&raw mut lane.busy).write_volatile(busy::WRITING);
     }
     true
 }
 
+/// Has a program write the lane, if it is as `from` says ([`busy`]), by an atomic: another program
+/// may come at any instruction.
+#[inline(always)]
+fn claim_at_once(lane: &mut LaneState, from: u32) -> bool {
+    let word = (&raw mut lane.busy).cast::<u64>();
+    // SAFETY: `busy` and the field behind it are an aligned word of this CPU's state.
+    unsafe {
+        let other = word.read_volatile() & !0xffff_ffff;
+        atomic::swap(word, other | u64::from(from), other | u64::from(busy::WRITING))
+    }
+}
+
 const _: () = assert!(core::mem::offset_of!(LaneState, busy) % 8 == 0);
+
+/// [`claim_trace`]: the lane.
+const LANE: u32 = 0;
+/// The page aside.
+const ASIDE: u32 = 1;
+/// Neither: it is counted.
+const NOWHERE: u32 = 2;
+
+/// [`LaneState::base`] of the page aside, so far from any time that each record there has its own.
+const NO_BASE: u64 = 1 << 63;
+
+/// Claims lane `trace`, or where it is busy the page aside, for a record of `need` bytes; reads the
+/// time of the event, which is [`LaneState::enter_time`] then.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn claim_trace(state: *mut CpuState, need: u32) -> u32 {
+    let Some(state) = given(state) else { return NOWHERE };
+    if claim_at_once(&mut state.lanes[Lane::Trace as usize], busy::IDLE) {
+        let mut time = now();
+        // What came between the claim and the time is earlier than this event, and goes first. Once
+        // that is copied, more may have come.
+        for _ in 0..3 {
+            if !is_waiting(state) || state.aside.base > time {
+                break;
+            }
+            take_aside(state);
+            time = now();
+        }
+        state.lanes[Lane::Trace as usize].enter_time = time;
+        return LANE;
+    }
+    let aside = &mut state.aside;
+    if aside.ring_pages != 0 && claim_at_once(aside, busy::IDLE) {
+        aside.off = 0;
+        aside.base = NO_BASE;
+        aside.tid = NO_THREAD;
+        aside.enter_time = now();
+        return ASIDE;
+    }
+    // An interrupt may tell of many requests that are done.
+    if aside.off + need <= LARGE as u32 && claim_at_once(aside, busy::WAITING) {
+        aside.enter_time = now();
+        return ASIDE;
+    }
+    // SAFETY: an aligned word of this CPU's state.
+    unsafe { atomic::increment(&raw mut state.lanes[Lane::Trace as usize].refused[BUSY]) };
+    NOWHERE
+}
+
+const BUSY: usize = Refusal::Busy as usize;
+
+/// Whether an event of lane `trace` can be written now.
+#[inline(always)]
+pub(crate) fn trace_has_place(state: &CpuState) -> bool {
+    let busy = |lane: &LaneState| {
+        // SAFETY: a field of this CPU's state; volatile since programs come in between.
+        unsafe { (&raw const lane.busy).read_volatile() }
+    };
+    busy(&state.lanes[Lane::Trace as usize]) == busy::IDLE
+        || state.aside.ring_pages != 0 && busy(&state.aside) != busy::WRITING
+}
+
+/// Whether an event waits aside.
+#[inline(always)]
+fn is_waiting(state: &CpuState) -> bool {
+    // SAFETY: as above.
+    unsafe { (&raw const state.aside.busy).read_volatile() == busy::WAITING }
+}
+
+/// Copies what waits aside into the lane, unless the lane is busy: then whoever writes there does
+/// so. Twice, as another may come in between.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn settle(state: *mut CpuState) -> u32 {
+    let Some(state) = given(state) else { return 0 };
+    for _ in 0..2 {
+        if !is_waiting(state) || !claim_at_once(&mut state.lanes[Lane::Trace as usize], busy::IDLE)
+        {
+            return 0;
+        }
+        if is_waiting(state) {
+            take_aside(state);
+        }
+        // SAFETY: a field of our own; volatile so that it stays last.
+        unsafe {
+            (&raw mut state.lanes[Lane::Trace as usize].busy).write_volatile(busy::IDLE);
+        }
+    }
+    0
+}
+
+/// Most bytes that wait aside: room for the longest record (its length is a number of units that
+/// fits into a byte) with its THREAD and TIME. And steps on the way there, so that few copies need a
+/// new page.
+const LARGE: usize = NAMES + UNIT * u8::MAX as usize;
+const MIDDLE: usize = LARGE / 4;
+const SMALL: usize = 128;
+
+/// Copies what waits aside into the lane, which the caller has claimed.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn take_aside(state: *mut CpuState) -> u32 {
+    let Some(state) = given(state) else { return 0 };
+    match off(&state.aside) {
+        ..=SMALL => copy::<SMALL>(state),
+        ..=MIDDLE => copy::<MIDDLE>(state),
+        _ => copy::<LARGE>(state),
+    }
+}
+
+/// The same of at most `MOST` bytes.
+#[inline(always)]
+fn copy<const MOST: usize>(state: &mut CpuState) -> u32 {
+    let CpuState { lanes, aside, no_ring, .. } = state;
+    let lane = &mut lanes[Lane::Trace as usize];
+    // A program that writes aside and was preempted there may come back after a later event: a
+    // lane's times never go back.
+    if aside.base < lane.enter_time {
+        // SAFETY: an aligned word of this CPU's state.
+        unsafe { atomic::add(&raw mut lane.refused[BUSY], aside.events.iter().sum()) };
+    } else if off(lane) > BODY - MOST && next_page(lane, Lane::Trace as u32, aside.base) == 0 {
+        no_ring[Lane::Trace as usize] += 1;
+    } else if let Some(from) = RINGS_TRACE.get_ptr(aside.ring_base)
+        && let Some(to) = RINGS_TRACE.get_ptr_mut(lane.ring_base + lane.page)
+    {
+        let size = bounded::<0, MOST>(off(aside));
+        let at = bounded::<MOST, BODY>(off(lane));
+        // SAFETY: inside the pages by the bounds. The stores to the page in the order that readers
+        // rely on, as in `publish`.
+        unsafe {
+            let (from, to) = (from.cast::<u8>().add(HEADER_LEN), Page::body(to).add(at));
+            bpf_probe_read_kernel(to.cast(), size as u32, from.cast());
+        }
+        compiler_fence(Ordering::Release);
+        let used = ((HEADER_LEN + at + size) / UNIT) as u32;
+        // SAFETY: a field of the page.
+        unsafe { (&raw mut (*Page::header(to)).used).write_volatile(used) };
+        lane.off = (at + size) as u32;
+        lane.base = aside.base;
+        lane.tid = aside.tid;
+        lane.enter_time = aside.enter_time;
+        for (total, n) in lane.events.iter_mut().zip(&aside.events) {
+            *total += n;
+        }
+    }
+    aside.events = [0; LANE_KINDS];
+    compiler_fence(Ordering::Release);
+    // SAFETY: a field of our own; volatile so that it stays last.
+    unsafe { (&raw mut aside.busy).write_volatile(busy::IDLE) };
+    0
+}
 
 /// Bytes of a THREAD and of a TIME record, which may stand before an event's own.
 const THREAD: usize = 8;

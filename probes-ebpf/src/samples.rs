@@ -15,7 +15,6 @@ use aya_ebpf::helpers::generated::bpf_get_stack;
 use aya_ebpf::macros::{map, perf_event};
 use aya_ebpf::maps::{Array, PerCpuArray};
 use aya_ebpf::programs::PerfEventContext;
-use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::probe::{BINARIES, BINARY_WAYS, Binary, binary_place};
 use flightrec_format::abi::record::sample::{
     BINARY_SHIFT, FRAMES_MAX, KERNEL_CUT, KERNEL_SHIFT, UNKNOWN, USER_CUT, USER_MODE,
@@ -26,7 +25,9 @@ use flightrec_format::abi::state::{CpuState, ENABLE_SAMPLES, LIMIT_SCHED};
 
 use crate::global::given;
 use crate::kernel::{Task, arg};
-use crate::lane::{BODY, NAMES, RINGS_TRACE, UNIT, Writer, bounded, load, now, store, this_cpu};
+use crate::lane::{
+    BODY, NAMES, UNIT, Writer, bounded, load, now, store, this_cpu, trace_has_place,
+};
 use crate::{atomic, budget, stacks};
 
 /// Binaries that samples have frames in.
@@ -111,7 +112,7 @@ fn sample(ctx: PerfEventContext) -> u32 {
     if tid == 0 {
         return 0;
     }
-    if state.lanes[Lane::Trace as usize].busy != 0 {
+    if !trace_has_place(state) {
         // Nothing else comes in the middle of this program that would claim the lane.
         budget::count_refused_sample(state);
         return 0;
@@ -148,15 +149,7 @@ extern "C" fn write_sample(state: *mut CpuState, tid: u32, scratch: *mut Scratch
     if scratch.is_null() {
         return 0;
     }
-    let i = Lane::Trace as usize;
-    let writer = Writer::open::<ROOM, true>(
-        &mut state.lanes[i],
-        &mut state.no_ring[i],
-        &RINGS_TRACE,
-        Lane::Trace,
-        ROOM,
-        Some(tid),
-    );
+    let writer = Writer::open_trace::<ROOM>(state, tid);
     let Some(mut w) = writer else { return 0 };
     let since = w.time();
     // SAFETY: words of our own.

@@ -1,12 +1,12 @@
 //! The lane `trace`: for programs that run in threads with interrupts on, and in interrupts as
-//! well. Two of them may meet on a CPU, so each claims the lane by an atomic: the one that comes
-//! second is refused, and counted.
+//! well. Two of them may meet on a CPU, so each claims the lane by an atomic; the one that comes
+//! second writes aside (`lane.rs`).
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::WakeContext;
 use flightrec_format::abi::state::{CpuState, LIMIT_SCHED};
 
-use crate::lane::{NAMES, RINGS_TRACE, Writer};
+use crate::lane::{NAMES, Writer};
 use crate::{budget, running};
 
 /// THREAD, TIME, header, and a body.
@@ -65,21 +65,15 @@ pub(crate) fn open_with_strings<const NEED: usize>(
     payer: Payer,
     strings: u32,
 ) -> Option<Writer<'_>> {
-    let i = Lane::Trace as usize;
     // As of those of system calls, whose bucket says what one costs.
     let cost = strings * state.buckets[Lane::Syscall as usize].string_cost;
     if !draw(state, kind, payer, state.disk[0] + cost) {
         return None;
     }
     let current = running::tid(state);
-    let w = Writer::open::<NEED, true>(
-        &mut state.lanes[i],
-        &mut state.no_ring[i],
-        &RINGS_TRACE,
-        Lane::Trace,
-        NEED,
-        Some(current),
-    )?;
-    state.strings += u64::from(strings);
+    let recorded = &raw mut state.strings;
+    let w = Writer::open_trace::<NEED>(state, current)?;
+    // SAFETY: a word of this CPU's state, which the lane is no part of.
+    unsafe { *recorded += u64::from(strings) };
     Some(w)
 }

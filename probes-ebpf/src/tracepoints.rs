@@ -15,7 +15,6 @@ use core::ffi::c_void;
 use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_get_stack, bpf_probe_read_kernel};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, PerCpuArray};
-use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::stack::{Status, frame};
 use flightrec_format::abi::record::tracepoint::{
     BYTES_MAX, CODE, COMMON, CONTEXT_SHIFT, CUT, DATA, FRAMES_MAX, FRAMES_SHIFT, HEAD, STACK,
@@ -29,7 +28,7 @@ use flightrec_format::abi::trace::{
 };
 
 use crate::global::given;
-use crate::lane::{RINGS_TRACE, UNIT, Writer, bounded, cpu, load, now, store, this_cpu};
+use crate::lane::{UNIT, Writer, bounded, cpu, load, now, store, this_cpu};
 use crate::pseudonym::pseudonym;
 use crate::trace::{Payer, draw, room};
 use crate::{budget, context, running, stacks};
@@ -498,16 +497,8 @@ extern "C" fn write_tracepoint(state: *mut CpuState, scratch: *mut Scratch) -> u
 /// The same of one that has at most `MOST` bytes behind its header.
 #[inline(always)]
 fn write<const MOST: usize, const ROOM: usize>(state: &mut CpuState, scratch: *mut Scratch) -> u32 {
-    let i = Lane::Trace as usize;
     let tid = running::tid(state);
-    let writer = Writer::open::<ROOM, true>(
-        &mut state.lanes[i],
-        &mut state.no_ring[i],
-        &RINGS_TRACE,
-        Lane::Trace,
-        ROOM,
-        Some(tid),
-    );
+    let writer = Writer::open_trace::<ROOM>(state, tid);
     let Some(mut w) = writer else { return 0 };
     let since = w.time();
     // SAFETY: words of our own.

@@ -1,6 +1,8 @@
 //! Preemption, interrupts, timers and thousands of threads: no record torn, hardly any refused.
 
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,6 +11,7 @@ use flightrec_format::decode::Page;
 use flightrec_format::live::{Generation, Recording};
 use flightrec_format::ring::{LaneStream, Reason, Rings};
 use flightrec_tests::{c_program, die_with_parent};
+use nix::fcntl::posix_fallocate;
 use nix::sys::signal::Signal;
 
 use crate::support::{run, snapshot, start};
@@ -116,4 +119,65 @@ fn stress_tp_btf() {
 #[test]
 fn stress_tracepoint() {
     stress("tracepoint", seconds().min(10));
+}
+
+/// Requests to a disk are done in interrupts, in the middle of events about others: none of these
+/// events is refused, and none is out of order. The directory of the tests must be on a disk.
+#[test]
+fn events_that_meet_in_lane_trace_are_all_recorded() {
+    const BLOCK: usize = 4096;
+    const BLOCKS: u64 = 64 << 10;
+    let recorder = start("");
+    let path = recorder.sandbox().root().join("requests");
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(&path);
+    let file = match file {
+        Ok(file) => file,
+        // A file system in memory.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+            report(&format!("left out: no requests to a disk from {}: {e}", path.display()));
+            return;
+        }
+        Err(e) => panic!("{}: {e}", path.display()),
+    };
+    posix_fallocate(&file, 0, (BLOCKS * BLOCK as u64) as i64).expect("room on the disk");
+    let end = Instant::now() + Duration::from_secs(5);
+    let written: u64 = std::thread::scope(|scope| {
+        let writers = (1..=8u64).map(|seed| {
+            let file = &file;
+            scope.spawn(move || {
+                let bytes = vec![b'x'; 2 * BLOCK];
+                let bytes = &bytes[bytes.as_ptr().align_offset(BLOCK)..][..BLOCK];
+                let (mut random, mut written) = (seed, 0);
+                while Instant::now() < end {
+                    // Knuth's constants for a linear congruential generator (MMIX).
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    let at = (random >> 32) % BLOCKS * BLOCK as u64;
+                    file.write_all_at(bytes, at).expect("a block");
+                    written += 1;
+                }
+                written
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        writers.into_iter().map(|writer| writer.join().expect("a writer")).sum()
+    });
+
+    let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
+    read(&Recording::open(&dir, false).expect("a recording"));
+    let (recorded, refused) = snapshot(&recorder).counted(Lane::Trace);
+    let busy = refused[Refusal::Busy as usize];
+    report(&format!(
+        "{written} blocks written: {recorded} events recorded, {busy} refused as busy"
+    ));
+    assert!(recorded >= 2 * written, "{recorded} events of {written} blocks");
+    // Of 1.3 million 1,840 were before there was a place aside, and none since.
+    assert!(busy * 100_000 <= recorded, "{busy} refused beside {recorded}");
 }

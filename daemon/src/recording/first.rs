@@ -38,11 +38,17 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
     let enabled = plan.enabled;
     for cpu in 0..state.entries() {
         let position = plan.online.iter().position(|online| usize::from(*online) == cpu);
+        // The last page of lane `trace` is where an event waits that comes in the middle of another.
+        let trace = Lane::Trace as usize;
+        let pages = |i: usize| match plan.sizing.ring_pages[i] {
+            pages @ 2.. if i == trace => pages - 1,
+            pages => pages,
+        };
         let lane = |i: usize| LaneState {
             off: CLOSED,
             page: 0,
             ring_base: position.map_or(0, |p| p as u32 * plan.sizing.ring_pages[i]),
-            ring_pages: if position.is_some() { plan.sizing.ring_pages[i] } else { 0 },
+            ring_pages: if position.is_some() { pages(i) } else { 0 },
             seq: 0,
             base: 0,
             busy: 0,
@@ -53,6 +59,10 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             events: [0; LANE_KINDS],
             refused: [0; REFUSALS],
         };
+        let first = lane(trace);
+        let spare = position.map_or(0, |_| plan.sizing.ring_pages[trace] - first.ring_pages);
+        let aside =
+            LaneState { ring_base: first.ring_base + first.ring_pages, ring_pages: spare, ..first };
         let cpu_state = CpuState {
             enabled,
             own_tgid: 0, // set once the programs can say what it is
@@ -76,6 +86,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             no_ring: [0; RING_LANES],
             strings: 0,
             lanes: std::array::from_fn(lane),
+            aside,
             buckets: Default::default(),
             drawer: Drawer::default(),
             throttled: Default::default(),

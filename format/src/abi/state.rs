@@ -114,8 +114,7 @@ pub struct LaneState {
     pub seq: u64,
     /// Time base of the next record, ns of `CLOCK_MONOTONIC`.
     pub base: u64,
-    /// Non-zero while a program writes this lane. Syscall lane: not used, as its programs can't
-    /// meet.
+    /// A value of [`busy`]. Syscall lane: not used, as its programs can't meet.
     pub busy: u32,
     /// Syscall lane: thread that the page's last THREAD record names; sched lane: thread that runs
     /// on this CPU. [`NO_THREAD`]: not known.
@@ -126,12 +125,22 @@ pub struct LaneState {
     /// the record's `aux`.
     pub enter_off: u32,
     /// Syscall lane: its time, ns; in jiffies where its exit is not to be timed. Of one in which
-    /// its thread slept, that thread's id.
+    /// its thread slept, that thread's id. Lane `trace`: the time of its last event, ns.
     pub enter_time: u64,
     /// Events recorded, by kind.
     pub events: [u64; LANE_KINDS],
     /// Events refused, by reason.
     pub refused: [u64; REFUSALS],
+}
+
+/// Values of [`LaneState::busy`].
+pub mod busy {
+    /// No program writes.
+    pub const IDLE: u32 = 0;
+    /// A program writes.
+    pub const WRITING: u32 = 1;
+    /// [`CpuState::aside`](super::CpuState::aside): a record waits there to be copied.
+    pub const WAITING: u32 = 2;
 }
 
 /// Values of [`LaneState::entered`].
@@ -310,6 +319,10 @@ pub struct CpuState {
     pub strings: u64,
     /// The rings, by [`crate::abi::page::Lane`].
     pub lanes: [LaneState; RING_LANES],
+    /// Where an event of lane `trace` waits that came while another was being written: a page of
+    /// its own, [`LaneState::ring_base`]. Behind the state of lane `trace`, so that one can stand
+    /// for the other. [`LaneState::ring_pages`]: 1, or 0 where this CPU has no ring.
+    pub aside: LaneState,
     /// The budget, by lane.
     pub buckets: [Bucket; BUCKETS],
     /// Who draws from the bucket of system calls.
@@ -376,14 +389,21 @@ pub const NO_STACKS: u64 = u64::MAX;
 pub const NO_PREEMPT_COUNT: u64 = 1;
 
 /// Words of [`CpuState::reserved`]. Before it are 34 words, those of each lane (`no_ring`,
-/// [`LaneState`], `throttled`), of each bucket ([`Bucket`]), and of each wait ([`LockWait`]).
+/// [`LaneState`], `throttled`), of `aside`, of each bucket ([`Bucket`]), and of each wait
+/// ([`LockWait`]).
 pub const RESERVED: usize = {
-    let words = 34 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9 + LOCK_WAITS * 3;
+    let words =
+        34 + RING_LANES * (11 + 2 * LANE_KINDS) + (10 + LANE_KINDS) + BUCKETS * 9 + LOCK_WAITS * 3;
     (8 - words % 8) % 8
 };
 
 const _: () = assert!(size_of::<LaneState>() == 8 * (10 + LANE_KINDS));
 const _: () = assert!(size_of::<Bucket>() == 72);
+const _: () = assert!(
+    core::mem::offset_of!(CpuState, aside)
+        == core::mem::offset_of!(CpuState, lanes) + RING_LANES * size_of::<LaneState>()
+        && super::page::Lane::Trace as usize + 1 == RING_LANES
+);
 const _: () = assert!(size_of::<Share>() == 16 && SHARE_SETS.is_power_of_two());
 const _: () = assert!(core::mem::offset_of!(CpuState, shares).is_multiple_of(64));
 const _: () = assert!(
