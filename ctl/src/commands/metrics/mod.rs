@@ -9,6 +9,10 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use flightrec_format::control::{
+    CpuTotals, DescriptorStatus, LastSnapshot, SnapshotStatus, Status, StoreState, StoreStatus,
+    SumsStatus, Totals,
+};
 use jiff::Timestamp;
 
 use self::exposition::Exposition;
@@ -137,6 +141,42 @@ fn text(state: &State) -> String {
         snapshots(&mut out, of);
     }
     out.end()
+}
+
+/// Every family that there is, of a recorder on which little has happened: the reference of metrics
+/// is made of it. Values say nothing.
+pub fn every_family() -> String {
+    let lacking = vec![(String::from("signals"), String::new())];
+    let cpu = CpuTotals {
+        recorded: true,
+        refused: [[1; 3]; 4],
+        no_ring: [1; 4],
+        ..CpuTotals::default()
+    };
+    let status = Status {
+        store: StoreStatus {
+            state: StoreState::Writing,
+            files: Some(1),
+            oldest: Some(1),
+            ..StoreStatus::default()
+        },
+        sums: SumsStatus { enabled: true, looked: true, written: 1, ..SumsStatus::default() },
+        descriptors: DescriptorStatus { available: true, ..DescriptorStatus::default() },
+        snapshots: SnapshotStatus {
+            enabled: true,
+            last: Some(LastSnapshot::default()),
+            ..SnapshotStatus::default()
+        },
+        totals: Totals {
+            now: 2,
+            cpus: vec![cpu],
+            misses: vec![(String::from("sys_enter"), 1)],
+            ..Totals::default()
+        },
+        lacking,
+        ..Status::default()
+    };
+    text(&State::of_daemon(status))
 }
 
 /// The last descriptor snapshot.
