@@ -59,8 +59,7 @@ fn fields(out: &mut String, object: &Value, path: &str) {
         let about = field["description"].as_str().unwrap_or_default();
         let optional = if required.contains(&&**name) { "" } else { " *Optional*." };
         let colon = if about.is_empty() { "." } else { ": " };
-        let _ =
-            writeln!(out, "- `{path}{name}`, {}{colon}{}{optional}", kind(field), text(about));
+        let _ = writeln!(out, "- `{path}{name}`, {}{colon}{}{optional}", kind(field), text(about));
         fields(out, field, &format!("{path}{name}."));
         fields(out, &field["items"], &format!("{path}{name}[]."));
     }
@@ -84,9 +83,7 @@ fn kind(of: &Value) -> String {
             format!("array of {}", kind(&of["items"]))
         }
         Value::String(name) => name.clone(),
-        Value::Array(all) => {
-            all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")
-        }
+        Value::Array(all) => all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
         _ => "any".to_owned(),
     }
 }

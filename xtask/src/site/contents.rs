@@ -63,7 +63,13 @@ pub(super) const PARTS: &[(&str, &[Page])] = &[
     ),
     (
         "How it works",
-        &["ARCHITECTURE.md", "docs/comparison.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"],
+        &[
+            "ARCHITECTURE.md",
+            "docs/comparison.md",
+            "CONTRIBUTING.md",
+            "SECURITY.md",
+            "CHANGELOG.md",
+        ],
     ),
 ];
 

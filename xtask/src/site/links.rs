@@ -129,7 +129,8 @@ fn attributes(tag: &str) -> impl Iterator<Item = (&str, &str)> {
 /// An attribute's value as a path: mdBook escapes no more than this.
 fn unescaped(value: &str) -> String {
     let mut value = value.to_owned();
-    for (escape, is) in [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("%20", " ")]
+    for (escape, is) in
+        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("%20", " ")]
     {
         value = value.replace(escape, is);
     }
@@ -147,8 +148,9 @@ mod tests {
                  <img src=\"no.png\"><a href=\"https://example.org/x#y\"></a><a href=\"#no\"></a>\
                  <script src=\"x.js\">\"<a href='no'>\"</script>";
         let b = "<p id=\"c\"><a href=\"../a.html#top\"></a><a href=\"../../a.html\"></a>";
-        let pages: BTreeMap<String, Html> =
-            [("a.html", a), ("d/b.html", b)].map(|(name, html)| (name.to_owned(), read(html))).into();
+        let pages: BTreeMap<String, Html> = [("a.html", a), ("d/b.html", b)]
+            .map(|(name, html)| (name.to_owned(), read(html)))
+            .into();
         let files = ["a.html", "d/b.html", "x.js"].map(str::to_owned).into();
         assert_eq!(
             complaints(&pages, &files),

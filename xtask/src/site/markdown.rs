@@ -34,7 +34,8 @@ impl Link {
 
 /// Reads a file.
 pub(super) fn read(text: &str) -> Markdown {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_STRIKETHROUGH;
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_STRIKETHROUGH;
     let mut read = Markdown::default();
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut heading: Option<String> = None;
@@ -106,11 +107,7 @@ mod tests {
 
     /// What is wrong with a file's links. `text_of`: another file's text, if there is one; a folder
     /// or a file of another kind has an empty one.
-    fn complaints(
-        file: &str,
-        text: &str,
-        text_of: impl Fn(&str) -> Option<String>,
-    ) -> Vec<String> {
+    fn complaints(file: &str, text: &str, text_of: impl Fn(&str) -> Option<String>) -> Vec<String> {
         let here = read(text);
         let mut wrong = Vec::new();
         for link in here.links.iter().filter(|link| !link.is_external()) {

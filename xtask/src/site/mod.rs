@@ -40,10 +40,7 @@ pub(crate) fn run(output: &Path) -> Result<()> {
     let log = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
     ensure!(said.status.success() && is_calm(&log), "mdbook is not content:\n{log}");
     let links = links::check(&output)?;
-    println!(
-        "made: {} ({links} links are right)",
-        output.join("index.html").display()
-    );
+    println!("made: {} ({links} links are right)", output.join("index.html").display());
     Ok(())
 }
 

@@ -9,9 +9,10 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use flightrec_format::abi::page::RING_LANES;
 use flightrec_format::control::{
-    CpuTotals, DescriptorStatus, LastSnapshot, SnapshotStatus, Status, StoreState, StoreStatus,
-    SumsStatus, Totals,
+    Budget, CpuTotals, DescriptorStatus, LastSnapshot, SnapshotStatus, Status, StoreState,
+    StoreStatus, SumsStatus, Totals,
 };
 use jiff::Timestamp;
 
@@ -149,8 +150,8 @@ pub fn every_family() -> String {
     let lacking = vec![(String::from("signals"), String::new())];
     let cpu = CpuTotals {
         recorded: true,
-        refused: [[1; 3]; 4],
-        no_ring: [1; 4],
+        refused: [[1; 3]; RING_LANES],
+        no_ring: [1; RING_LANES],
         ..CpuTotals::default()
     };
     let status = Status {
@@ -171,10 +172,26 @@ pub fn every_family() -> String {
             now: 2,
             cpus: vec![cpu],
             misses: vec![(String::from("sys_enter"), 1)],
-            ..Totals::default()
+            slot_collisions: 0,
         },
-        lacking,
-        ..Status::default()
+        lacking: vec![(String::from("signals"), String::new())],
+        version: String::new(),
+        session: 0,
+        pid: 0,
+        recording_since: 0,
+        wall_offset: 0,
+        daemon_since: 0,
+        daemon_cpu: 0,
+        syscall_programs: String::new(),
+        memory: 0,
+        ring_bytes: [0; RING_LANES],
+        held: [0; RING_LANES],
+        strings: true,
+        threads: 0,
+        budget: Budget::default(),
+        unpinned: None,
+        switched_off: Vec::new(),
+        tracepoints: Vec::new(),
     };
     text(&State::of_daemon(status))
 }
