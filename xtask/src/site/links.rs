@@ -86,7 +86,9 @@ fn read(text: &str) -> Html {
         // Nothing in these is markup.
         let opaque = [("<!--", "-->"), ("<script", "</script>"), ("<style", "</style>")];
         let opaque = opaque.into_iter().find(|(begin, _)| rest.starts_with(begin));
-        let tag = &rest[..tag_end(rest)];
+        // The base of 404.html is the root of the site, where the page itself is.
+        let is_skipped = rest.starts_with("<!--") || rest.starts_with("<base ");
+        let tag = if is_skipped { "<" } else { &rest[..tag_end(rest)] };
         for (name, value) in attributes(tag) {
             let value = unescaped(value);
             match name {

@@ -147,7 +147,6 @@ fn text(state: &State) -> String {
 /// Every family that there is, of a recorder on which little has happened: the reference of metrics
 /// is made of it. Values say nothing.
 pub fn every_family() -> String {
-    let lacking = vec![(String::from("signals"), String::new())];
     let cpu = CpuTotals {
         recorded: true,
         refused: [[1; 3]; RING_LANES],
