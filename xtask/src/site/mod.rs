@@ -29,7 +29,7 @@ pub(crate) fn run(output: &Path) -> Result<()> {
     setup::run(Scope::Build)?;
     let output = std::path::absolute(output).context("the directory for the site")?;
     let is_ours = !output.exists()
-        || output.join("book.js").exists()
+        || output.join("toc.html").exists()
         || fs::read_dir(&output).is_ok_and(|mut entries| entries.next().is_none());
     ensure!(is_ours, "{} is there, and is no site: mdBook would empty it", output.display());
     let mdbook = tool::install("mdbook", MDBOOK, &FEATURES)?;
