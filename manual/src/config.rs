@@ -11,9 +11,9 @@ pub(crate) struct File {
     /// Its name, below `/etc/flightrec`.
     pub(crate) name: &'static str,
     /// Whose it is, in a few words.
-    about: &'static str,
+    pub(crate) about: &'static str,
     /// The file with every key, its default and its meaning.
-    text: &'static str,
+    pub(crate) text: &'static str,
     /// An example, and what it is for.
     example: (&'static str, &'static [&'static str]),
     also: &'static str,

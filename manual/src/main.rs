@@ -1,11 +1,13 @@
-//! Writes manual pages and shell completions: `flightrec-manual DIR`, by `cargo xtask man`.
+//! Writes manual pages and shell completions: `flightrec-manual DIR`, by `cargo xtask man`; and
+//! the references of the site: `flightrec-manual --markdown DIR`, by `cargo xtask site`.
 //!
-//! Both come from the definitions that parse the command lines, and the pages
+//! All come from the definitions that parse the command lines, and the pages
 //! of configuration files from the comments of `config/*.toml`. A program of its own, so that
 //! neither the programs nor xtask carry the generators.
 
 mod command;
 mod config;
+mod markdown;
 mod page;
 
 use std::fs;
@@ -19,12 +21,21 @@ use clap_complete::Shell;
 /// Writes manual pages into DIR/man, and shell completions into DIR/completions.
 #[derive(Debug, Parser)]
 struct Args {
+    /// Write pages of Markdown into DIR instead.
+    #[arg(long)]
+    markdown: bool,
     /// Directory; made if it is not there.
     dir: PathBuf,
 }
 
 fn main() -> Result<()> {
-    let dir = Args::parse().dir;
+    let Args { markdown, dir } = Args::parse();
+    if markdown {
+        for (name, page) in markdown::pages()? {
+            write(&dir.join(name), page.as_bytes())?;
+        }
+        return Ok(());
+    }
     for (name, page) in pages()? {
         write(&dir.join("man").join(name), &page)?;
     }

@@ -4,26 +4,15 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command::{cargo, probe, repository, run as run_command, tools};
+use crate::command::{probe, repository, run as run_command};
+use crate::tool;
 
 /// What is installed; it takes minutes to compile, so only this command asks for it.
 const VERSION: &str = "0.20.2";
 
 /// Checks by cargo-deny, as deny.toml says.
 pub(crate) fn run() -> Result<()> {
-    let program = tools().join("bin/cargo-deny");
-    let found = probe(Command::new(&program).arg("--version")).unwrap_or_default();
-    if found != format!("cargo-deny {VERSION}") {
-        println!(
-            "deny: installing cargo-deny {VERSION} into target/tools; this takes some minutes"
-        );
-        let root = tools();
-        run_command(
-            cargo()
-                .args(["install", "cargo-deny", "--version", VERSION, "--locked", "--root"])
-                .arg(root),
-        )?;
-    }
+    let program = tool::install("cargo-deny", VERSION, &[])?;
     let deny = |args: &[&str]| {
         let mut command = Command::new(&program);
         command.current_dir(repository()).args(args);

@@ -17,8 +17,10 @@ mod man;
 mod rpm;
 mod service;
 mod setup;
+mod site;
 mod static_program;
 mod test;
+mod tool;
 mod vm;
 mod workload;
 
@@ -112,6 +114,13 @@ enum Task {
     Calm(calm::Calm),
     /// Write manual pages into target/man and shell completions into target/completions.
     Man,
+    /// Build the documentation as a site, with references made from the programs, and check its
+    /// links.
+    Site {
+        /// Write it into this directory, which is made or replaced.
+        #[arg(short, long, value_name = "DIR", default_value = "target/site/html")]
+        output: PathBuf,
+    },
     /// What `service` runs in its container.
     #[command(hide = true)]
     ServiceTrial {
@@ -172,6 +181,7 @@ fn run(task: Task) -> Result<()> {
         Task::VmForge { bpffs } => vm::forge(&bpffs),
         Task::Calm(calm) => calm::run(calm),
         Task::Man => man::run(),
+        Task::Site { output } => site::run(&output),
         Task::DemoWorkload { folder } => workload::run(&folder),
     }
 }

@@ -9,6 +9,11 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use flightrec_format::abi::page::RING_LANES;
+use flightrec_format::control::{
+    Budget, CpuTotals, DescriptorStatus, LastSnapshot, SnapshotStatus, Status, StoreState,
+    StoreStatus, SumsStatus, Totals,
+};
 use jiff::Timestamp;
 
 use self::exposition::Exposition;
@@ -137,6 +142,57 @@ fn text(state: &State) -> String {
         snapshots(&mut out, of);
     }
     out.end()
+}
+
+/// Every family that there is, of a recorder on which little has happened: the reference of metrics
+/// is made of it. Values say nothing.
+pub fn every_family() -> String {
+    let cpu = CpuTotals {
+        recorded: true,
+        refused: [[1; 3]; RING_LANES],
+        no_ring: [1; RING_LANES],
+        ..CpuTotals::default()
+    };
+    let status = Status {
+        store: StoreStatus {
+            state: StoreState::Writing,
+            files: Some(1),
+            oldest: Some(1),
+            ..StoreStatus::default()
+        },
+        sums: SumsStatus { enabled: true, looked: true, written: 1, ..SumsStatus::default() },
+        descriptors: DescriptorStatus { available: true, ..DescriptorStatus::default() },
+        snapshots: SnapshotStatus {
+            enabled: true,
+            last: Some(LastSnapshot::default()),
+            ..SnapshotStatus::default()
+        },
+        totals: Totals {
+            now: 2,
+            cpus: vec![cpu],
+            misses: vec![(String::from("sys_enter"), 1)],
+            slot_collisions: 0,
+        },
+        lacking: vec![(String::from("signals"), String::new())],
+        version: String::new(),
+        session: 0,
+        pid: 0,
+        recording_since: 0,
+        wall_offset: 0,
+        daemon_since: 0,
+        daemon_cpu: 0,
+        syscall_programs: String::new(),
+        memory: 0,
+        ring_bytes: [0; RING_LANES],
+        held: [0; RING_LANES],
+        strings: true,
+        threads: 0,
+        budget: Budget::default(),
+        unpinned: None,
+        switched_off: Vec::new(),
+        tracepoints: Vec::new(),
+    };
+    text(&State::of_daemon(status))
 }
 
 /// The last descriptor snapshot.

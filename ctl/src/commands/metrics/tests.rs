@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use super::*;
 use crate::state::testing::{status, store, sums};
-use flightrec_format::control::{Status, StoreState, StoreStatus, SumsStatus};
 
 /// A line that is no comment; its value as it stands there.
 #[derive(Debug, PartialEq, Eq)]
@@ -270,4 +269,24 @@ fn hostile_labels_come_back_as_they_were() {
     let samples = parse(&text(&State::of_daemon(status.clone())));
     let labels = vec![("version".to_owned(), status.version)];
     assert_eq!(samples["flightrec_build_info"], [Sample { labels, value: "1".into() }]);
+}
+
+/// Samples of the page's table, by their names.
+fn documented() -> HashSet<String> {
+    let page = include_str!("../../../../docs/status.md");
+    let (_, section) = page.split_once("## `flightctl metrics`").expect("the section");
+    let (section, _) = section.split_once("\n## ").expect("its end");
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|row| row.split(" | ").next());
+    let names = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_family_is_in_the_reference_and_in_the_page() {
+    let reference: HashSet<String> = parse(&every_family()).into_keys().collect();
+    let lacking = vec![("signals".to_owned(), "refused".to_owned())];
+    let printed = parse(&text(&State::of_daemon(Status { lacking, ..status() })));
+    assert_eq!(reference, printed.into_keys().collect());
+    assert_eq!(reference, documented());
 }
