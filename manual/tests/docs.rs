@@ -7,6 +7,7 @@
 //! of docs/fault-injection.md, docs/sql.md and docs/fleet.md in `tests/kernel` run what those pages
 //! have.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -199,7 +200,7 @@ fn every_command_of_the_documentation_is_right() {
         let (number, complaints) = complaints(&fs::read_to_string(&page).expect("a page"));
         all += number;
         for complaint in complaints {
-            wrong += &format!("{}: {complaint}\n", page.display());
+            writeln!(wrong, "{}: {complaint}", page.display()).unwrap();
         }
     }
     println!("{all} commands");

@@ -8,10 +8,10 @@ use super::text;
 /// A table of the families: a counter by the name of its samples.
 pub(super) fn page() -> (String, String) {
     let mut out = String::from(
-        "# Metrics\n\nWhat `flightctl metrics` can print, by its own types and help texts. Which of \
-         them are there when, and what to alert on, is in [Monitoring the \
-         recorder](../docs/status.md#flightctl-metrics).\n\n\
-         | Metric | Type | Labels | |\n| --- | --- | --- | --- |\n",
+        "# Metrics\n\nWhat `flightctl metrics` can print, by its own types and help texts. Which \
+         of them are there when, and what to alert on, is in [Monitoring the \
+         recorder](../docs/status.md#flightctl-metrics).\n\n| Metric | Type | Labels | |\n\
+         | --- | --- | --- | --- |\n",
     );
     let all = flightctl::commands::metrics::every_family();
     for family in all.split("# TYPE ").skip(1) {

@@ -33,7 +33,7 @@ pub(super) fn check(site: &Path) -> Result<usize> {
                 continue;
             }
             let name = path.to_string_lossy().into_owned();
-            if name.ends_with(".html") {
+            if path.extension().is_some_and(|extension| extension == "html") {
                 let text = fs::read_to_string(site.join(&path)).with_context(|| name.clone())?;
                 pages.insert(name.clone(), read(&text));
             }

@@ -89,7 +89,7 @@ pub(super) fn files() -> Vec<String> {
             if path.is_dir() {
                 let is_ours = !matches!(&*name, "target" | ".git" | "node_modules" | "vendor");
                 folders.extend(is_ours.then_some(path));
-            } else if name.ends_with(".md") {
+            } else if path.extension().is_some_and(|extension| extension == "md") {
                 let inside = path.strip_prefix(&root).expect("inside").to_str().expect("UTF-8");
                 found.push(inside.to_owned());
             }
