@@ -158,10 +158,12 @@ pub fn every_family() -> String {
             state: StoreState::Writing,
             files: Some(1),
             oldest: Some(1),
+            drained: 1,
+            synced: 1,
             ..StoreStatus::default()
         },
         sums: SumsStatus { enabled: true, looked: true, written: 1, ..SumsStatus::default() },
-        descriptors: DescriptorStatus { available: true, ..DescriptorStatus::default() },
+        descriptors: DescriptorStatus { available: true, taken: 1, ..DescriptorStatus::default() },
         snapshots: SnapshotStatus {
             enabled: true,
             last: Some(LastSnapshot::default()),
