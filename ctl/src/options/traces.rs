@@ -9,7 +9,8 @@ use crate::value::trace;
 #[derive(Debug, Default, Args)]
 pub struct TraceArgs {
     /// Events of threads while they work for these distributed traces, as marks with a W3C trace
-    /// context say (docs/otlp.md): 32 hexadecimal digits, or a whole traceparent. With --traces.
+    /// context or thread contexts say (docs/otlp.md): 32 hexadecimal digits, or a whole
+    /// traceparent. With --traces.
     #[arg(
         long,
         value_name = "ID",
@@ -18,8 +19,8 @@ pub struct TraceArgs {
         help_heading = "Filters (separate values by commas; an event must match all filters)"
     )]
     pub trace: Vec<[u8; 16]>,
-    /// Show the trace and the span that the thread of each event works for, where a mark in the
-    /// window, or in the 2 s before it, says so. The whole window is read for that.
+    /// Show the trace and the span that the thread of each event works for, where a mark or a
+    /// thread context in the window, or in the 2 s before it, says so. The whole window is read for that.
     #[arg(long, help_heading = "Output")]
     pub traces: bool,
 }
