@@ -180,7 +180,9 @@ mod tests {
         let path = std::env::current_exe().unwrap();
         let functions = Functions::read(&path, None, &id, ROOM).expect("this program");
         let mut found = 0;
-        for of in file.symbols().filter(|of| of.kind() == SymbolKind::Text && of.size() > 3) {
+        let is_named = |of: &object::Symbol<'_, '_>| of.name().is_ok_and(|of| of.len() <= NAME_MAX);
+        let of_text = file.symbols().filter(|of| of.kind() == SymbolKind::Text && of.size() > 3);
+        for of in of_text.filter(is_named) {
             let holds = |segment: &object::Segment<'_, '_>| {
                 (segment.address()..segment.address() + segment.size()).contains(&of.address())
             };
