@@ -120,6 +120,8 @@ impl Service {
             if age > reach {
                 continue;
             }
+            // Whoever saw it while it was being written saw another time.
+            core.waiting.retain(|(_, of), _| of != id);
             core.waiting.insert(key, snapshot.clone());
         }
         while core.waiting.len() > teller.config.waiting as usize

@@ -1,5 +1,6 @@
 //! Snapshots and metrics, told to a collector that answers as it is told.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -302,4 +303,30 @@ async fn storage_and_collector_do_not_hold_each_other_up() {
     place.take(2..3);
     let report = place.until(|of| of.otlp.as_ref().unwrap().records == 3).await;
     assert_eq!(report.storage, "");
+}
+
+/// As of a file that was seen while flightd wrote it.
+#[tokio::test]
+async fn a_snapshot_whose_time_changes_waits_once() {
+    let mut place = Place::new(Protocol::Http).await;
+    (place.config.otlp.records_per_minute, place.config.otlp.waiting) = (1, 3);
+    place.config.otlp.spans = 0;
+    place.take(0..3);
+    let changed = Cell::new(None::<Instant>);
+    let dir = place.config.ship.state_dir.join("snapshots");
+    let report = place
+        .until(|of| {
+            let otlp = of.otlp.as_ref().unwrap();
+            if changed.get().is_none() && (otlp.records, otlp.waiting) == (1, 2) {
+                for entry in fs::read_dir(&dir).unwrap() {
+                    let file = File::open(entry.unwrap().path()).unwrap();
+                    file.set_modified(std::time::SystemTime::now()).unwrap();
+                }
+                changed.set(Some(Instant::now()));
+            }
+            changed.get().is_some_and(|at| at.elapsed() > Duration::from_millis(500))
+        })
+        .await;
+    let otlp = report.otlp.unwrap();
+    assert_eq!((otlp.records, otlp.waiting, otlp.left_out), (1, 2, 0));
 }
