@@ -320,7 +320,7 @@ async fn a_snapshot_whose_time_changes_waits_once() {
             if changed.get().is_none() && (otlp.records, otlp.waiting) == (1, 2) {
                 for entry in fs::read_dir(&dir).unwrap() {
                     let file = File::open(entry.unwrap().path()).unwrap();
-                    file.set_modified(std::time::SystemTime::now()).unwrap();
+                    file.set_modified(SystemTime::now()).unwrap();
                 }
                 changed.set(Some(Instant::now()));
             }
