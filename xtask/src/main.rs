@@ -15,7 +15,6 @@ mod interrupt;
 mod kubernetes;
 mod man;
 mod rpm;
-mod sbom;
 mod service;
 mod setup;
 mod site;
@@ -122,8 +121,6 @@ enum Task {
         #[arg(short, long, value_name = "DIR", default_value = "target/site/html")]
         output: PathBuf,
     },
-    /// List what each program is made of, as CycloneDX: target/sbom/….cdx.json.
-    Sbom,
     /// What `service` runs in its container.
     #[command(hide = true)]
     ServiceTrial {
@@ -185,12 +182,6 @@ fn run(task: Task) -> Result<()> {
         Task::Calm(calm) => calm::run(calm),
         Task::Man => man::run(),
         Task::Site { output } => site::run(&output),
-        Task::Sbom => {
-            for file in sbom::run()? {
-                println!("made: {}", file.display());
-            }
-            Ok(())
-        }
         Task::DemoWorkload { folder } => workload::run(&folder),
     }
 }
