@@ -4,7 +4,7 @@ use core::arch::asm;
 
 use flightrec_format::abi::args::{CLASS_BYTES, RAW, magnitude};
 
-use crate::lane::{UNIT, store};
+use crate::pages::{UNIT, store};
 use crate::values::Values;
 
 /// Most bytes that [`put`] touches: a raw group, and what a short one stores beyond its end.

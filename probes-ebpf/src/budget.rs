@@ -11,10 +11,11 @@ use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::record::{counter, kind};
 use flightrec_format::abi::state::{Bucket, CpuState, GIVEN_STACKS, REFUSE_SYSCALL, SHARES, Share};
 
+use crate::atomic;
+use crate::cpu::now;
 use crate::global::given;
 use crate::kernel::Task;
 use crate::share::{self, Process};
-use crate::{atomic, lane};
 
 /// What events of task life that one process can make without end draw from their bucket, bytes of
 /// the ring: the birth and the end of a thread that is not its process's first; and a rename, which
@@ -45,7 +46,7 @@ fn draw(bucket: &mut Bucket, cost: u32) -> bool {
 #[inline(always)]
 fn refill(bucket: &mut Bucket) -> u64 {
     let jiffy = jiffies();
-    bucket.fill(jiffy, lane::now);
+    bucket.fill(jiffy, now);
     jiffy
 }
 

@@ -28,7 +28,7 @@ use flightrec_format::abi::state::CpuState;
 use crate::budget;
 use crate::files::IterMeta;
 use crate::kernel::Task;
-use crate::lane::{NAMES, bounded};
+use crate::pages::{NAMES, bounded};
 use crate::sched_lane;
 
 /// Who publishes. Written by the daemon alone.

@@ -18,8 +18,8 @@ use flightrec_format::abi::record::kind;
 use flightrec_format::abi::state::ENABLE_DISK;
 
 use crate::context;
+use crate::cpu::this_cpu;
 use crate::kernel::{Request, arg, number};
-use crate::lane::this_cpu;
 use crate::pseudonym::pseudonym;
 use crate::trace::{Payer, open, room};
 

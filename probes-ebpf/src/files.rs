@@ -18,7 +18,7 @@ use flightrec_format::abi::file::{CLOEXEC, FileOffsets, FileRecord, SOCKET, TEXT
 use flightrec_format::abi::probe::ABSENT;
 
 use crate::kernel::Task;
-use crate::lane::{Page, bounded};
+use crate::pages::{Page, bounded};
 
 /// Written by the daemon alone; here so that it is made, pinned and found with the rest.
 #[map(name = "descriptors")]

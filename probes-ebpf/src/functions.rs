@@ -24,8 +24,8 @@ use flightrec_format::abi::kinds::Function;
 use flightrec_format::abi::record::kind;
 
 use crate::atomic;
+use crate::cpu::this_cpu;
 use crate::kernel::arg;
-use crate::lane::this_cpu;
 use crate::trace::{Payer, open, room};
 
 /// By CPU.

@@ -18,8 +18,8 @@ use flightrec_format::abi::probe::HandlerOffsets;
 use flightrec_format::abi::record::{Comm, kind};
 use flightrec_format::abi::state::{CpuState, ENABLE_INTERRUPTS};
 
+use crate::cpu::{now, this_cpu};
 use crate::kernel::{address_at, arg};
-use crate::lane::{now, this_cpu};
 use crate::trace::{Payer, open, room};
 
 /// Filled by the loader.

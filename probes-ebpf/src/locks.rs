@@ -12,8 +12,8 @@ use flightrec_format::abi::kinds::Contention;
 use flightrec_format::abi::record::kind;
 use flightrec_format::abi::state::ENABLE_LOCKS;
 
+use crate::cpu::{now, this_cpu};
 use crate::kernel::{arg, number};
-use crate::lane::{now, this_cpu};
 use crate::pseudonym::pseudonym;
 use crate::trace::{Payer, open, room};
 use crate::{context, running, waits};

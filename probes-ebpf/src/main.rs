@@ -19,11 +19,13 @@
 #![feature(asm_experimental_arch)]
 
 mod args;
+mod aside;
 mod atomic;
 mod budget;
 mod console;
 mod context;
 mod contexts;
+mod cpu;
 mod disk;
 mod files;
 mod functions;
@@ -35,6 +37,7 @@ mod locks;
 mod mappings;
 mod memory;
 mod network;
+mod pages;
 mod pointees;
 mod pseudonym;
 mod quota;

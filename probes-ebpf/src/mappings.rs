@@ -12,7 +12,7 @@ use flightrec_format::abi::probe::{MAPPING_PATH, Mapping, MappingOffsets};
 
 use crate::files::{IterMeta, load};
 use crate::kernel::Task;
-use crate::lane::bounded;
+use crate::pages::bounded;
 
 /// A record and its path.
 #[repr(C)]

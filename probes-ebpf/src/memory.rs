@@ -11,8 +11,8 @@ use flightrec_format::abi::probe::{CompactionOffsets, ReclaimShape, VictimShape}
 use flightrec_format::abi::record::kind;
 use flightrec_format::abi::state::ENABLE_MEMORY;
 
+use crate::cpu::{now, this_cpu};
 use crate::kernel::{Task, arg, comm_bytes, word_at};
-use crate::lane::{now, this_cpu};
 use crate::trace::{Payer, open, room};
 use crate::{running, waits};
 

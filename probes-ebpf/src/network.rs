@@ -18,9 +18,9 @@ use flightrec_format::abi::record::kind;
 use flightrec_format::abi::state::ENABLE_NETWORK;
 
 use crate::context;
+use crate::cpu::this_cpu;
 use crate::files::{AF_INET6, peek};
 use crate::kernel::number;
-use crate::lane::this_cpu;
 use crate::pseudonym::pseudonym;
 use crate::trace::{Payer, open, room};
 

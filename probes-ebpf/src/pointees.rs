@@ -10,7 +10,8 @@ use flightrec_format::abi::probe::CALLS;
 use flightrec_format::abi::record::{Abi, StringStatus, errno};
 
 use crate::global;
-use crate::lane::{BODY, Page, Writer, bounded};
+use crate::lane::Writer;
+use crate::pages::{BODY, Page, bounded};
 use crate::strings::{self, COLD};
 use crate::values::Arguments;
 

@@ -21,8 +21,8 @@ use flightrec_format::abi::probe::ThrottleOffsets;
 use flightrec_format::abi::record::kind;
 use flightrec_format::abi::state::ENABLE_THROTTLING;
 
+use crate::cpu::this_cpu;
 use crate::kernel::{address_at, arg, group_id, pointer_at, word_at};
-use crate::lane::this_cpu;
 use crate::trace::{Payer, open, room};
 
 /// Filled by the loader.

@@ -18,9 +18,11 @@ use flightrec_format::abi::state::{CpuState, ENABLE_IO_URING, ENABLE_STRINGS, GI
 use flightrec_format::abi::value_names::IO_DIRECT;
 
 use crate::context;
+use crate::cpu::this_cpu;
 use crate::files::{load, peek};
 use crate::kernel::{arg, number};
-use crate::lane::{Writer, bounded, this_cpu};
+use crate::lane::Writer;
+use crate::pages::bounded;
 use crate::pseudonym::pseudonym;
 use crate::strings::{self, Source};
 use crate::trace::{Payer, open, open_with_strings, room};

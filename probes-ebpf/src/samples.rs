@@ -23,11 +23,12 @@ use flightrec_format::abi::record::stack::{Status, frame};
 use flightrec_format::abi::record::{self, kind};
 use flightrec_format::abi::state::{CpuState, ENABLE_SAMPLES, LIMIT_SCHED};
 
+use crate::aside::trace_has_place;
+use crate::cpu::{now, this_cpu};
 use crate::global::given;
 use crate::kernel::{Task, arg};
-use crate::lane::{
-    BODY, NAMES, UNIT, Writer, bounded, load, now, store, this_cpu, trace_has_place,
-};
+use crate::lane::Writer;
+use crate::pages::{BODY, NAMES, UNIT, bounded, load, store};
 use crate::{atomic, budget, stacks};
 
 /// Binaries that samples have frames in.

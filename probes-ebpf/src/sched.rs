@@ -22,8 +22,10 @@ use flightrec_format::abi::state::{
     ENABLE_THREAD_CONTEXTS, LIMIT_SCHED, LaneState, entered,
 };
 
+use crate::cpu::{now, this_cpu};
 use crate::kernel::{Task, arg, comm_bytes, number, peek};
-use crate::lane::{BODY, NAMES, Page, RINGS_SYSCALL, Writer, length, now, this_cpu};
+use crate::lane::Writer;
+use crate::pages::{BODY, NAMES, Page, RINGS_SYSCALL, length};
 use crate::sched_lane::open;
 use crate::{budget, context, contexts, running, slots, stacks, waits};
 

@@ -4,7 +4,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::state::{CpuState, LIMIT_SCHED};
 
 use crate::budget;
-use crate::lane::{RINGS_SCHED, Writer};
+use crate::lane::Writer;
 
 /// Opens the lane for an event of thread `current`, if the budget allows it, and names the thread
 /// where the lane's last switch did not: in a fresh page, and where a switch was refused, or the
@@ -25,7 +25,6 @@ pub(crate) fn open<const NEED: usize, const PREEMPTIBLE: bool>(
     Writer::open::<NEED, PREEMPTIBLE>(
         &mut state.lanes[i],
         &mut state.no_ring[i],
-        &RINGS_SCHED,
         Lane::Sched,
         NEED,
         Some(current),

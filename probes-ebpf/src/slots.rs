@@ -17,8 +17,9 @@ use flightrec_format::abi::slot::{
 };
 
 use crate::atomic;
+use crate::cpu::this_cpu;
 use crate::kernel::{Regs, Task, comm_bytes};
-use crate::lane::{Page, load, store, this_cpu};
+use crate::pages::{Page, load, store};
 use crate::syscalls::X32_BIT;
 use crate::values::{Compat, Native, Values};
 

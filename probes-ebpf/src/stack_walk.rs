@@ -12,7 +12,7 @@ use flightrec_format::abi::record::stack::FRAMES_MAX;
 
 use crate::files::IterMeta;
 use crate::kernel::Task;
-use crate::lane::bounded;
+use crate::pages::bounded;
 use crate::stacks;
 use crate::task::IterTask;
 

@@ -20,8 +20,10 @@ use flightrec_format::abi::record::{self, kind};
 use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, LIMIT_SCHED};
 
 use crate::budget;
+use crate::cpu::now;
 use crate::kernel::Task;
-use crate::lane::{NAMES, RINGS_SCHED, UNIT, Writer, bounded, load, now};
+use crate::lane::Writer;
+use crate::pages::{NAMES, UNIT, bounded, load};
 
 /// What addresses of the kernel are recorded less of. Random, filled by the loader: a reader of the
 /// recording must not learn from it where the kernel is in memory.
@@ -85,7 +87,6 @@ pub(crate) fn take(state: &mut CpuState, next: *const u8, slept: u64) -> u32 {
     let writer = Writer::open::<ROOM, false>(
         &mut state.lanes[i],
         &mut state.no_ring[i],
-        &RINGS_SCHED,
         Lane::Sched,
         ROOM,
         Some(tid),

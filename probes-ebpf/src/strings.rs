@@ -12,7 +12,7 @@ use flightrec_format::abi::record::{
 };
 
 use crate::global::{forget, given};
-use crate::lane::{BODY, Page, UNIT, bounded, length, store};
+use crate::pages::{BODY, Page, UNIT, bounded, length, store};
 use crate::values::Arguments;
 
 /// Bytes that one STRING record may take.

@@ -26,9 +26,11 @@ use flightrec_format::abi::state::{
     GIVEN_STRINGS, LIMIT_SYSCALL, REFUSE_SYSCALL, entered,
 };
 
+use crate::cpu::{now, this_cpu};
 use crate::global::given;
 use crate::kernel::{Regs, Task, arg};
-use crate::lane::{BODY, NAMES, Page, RINGS_SYSCALL, UNIT, Writer, length, now, store, this_cpu};
+use crate::lane::Writer;
+use crate::pages::{BODY, NAMES, Page, RINGS_SYSCALL, UNIT, length, store};
 use crate::pointees::{self, Wanted};
 use crate::values::{Arguments, Compat, First, NO_ARGUMENTS, Native, Values};
 use crate::{args, budget, running, strings};
@@ -263,7 +265,6 @@ fn put<'a, const MEMORY: bool>(
     let mut w = Writer::open::<ENTER_ROOM, false>(
         lane,
         &mut state.no_ring[i],
-        &RINGS_SYSCALL,
         Lane::Syscall,
         need,
         Some(tid),
@@ -524,7 +525,6 @@ fn exit_slept(state: &mut CpuState, nr: u64, ret: i64) -> bool {
     if let Some(mut w) = Writer::open::<EXIT_ROOM, false>(
         lane,
         &mut state.no_ring[i],
-        &RINGS_SYSCALL,
         Lane::Syscall,
         EXIT_ROOM,
         Some(tid),

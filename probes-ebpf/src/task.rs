@@ -14,10 +14,10 @@ use flightrec_format::abi::state::{
     CpuState, ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_TASK, entered,
 };
 
+use crate::cpu::{is_cpu, state_of, this_cpu};
 use crate::kernel::{Task, bprm_filename, comm_bytes, number};
-use crate::lane::{
-    BODY, NAMES, RINGS_TASK, UNIT, Writer, is_cpu, length, state_of, store, this_cpu,
-};
+use crate::lane::Writer;
+use crate::pages::{BODY, NAMES, UNIT, length, store};
 use crate::strings::{self, Source};
 use crate::{budget, slots};
 
@@ -30,14 +30,7 @@ const MAX_CPUS: u32 = 4096;
 #[inline(always)]
 fn open(state: &mut CpuState, need: usize) -> Option<Writer<'_>> {
     let i = Lane::Task as usize;
-    Writer::open::<ROOM, true>(
-        &mut state.lanes[i],
-        &mut state.no_ring[i],
-        &RINGS_TASK,
-        Lane::Task,
-        need,
-        None,
-    )
+    Writer::open::<ROOM, true>(&mut state.lanes[i], &mut state.no_ring[i], Lane::Task, need, None)
 }
 
 #[inline(always)]

@@ -1,12 +1,13 @@
 //! The lane `trace`: for programs that run in threads with interrupts on, and in interrupts as
 //! well. Two of them may meet on a CPU, so each claims the lane by an atomic; the one that comes
-//! second writes aside (`lane.rs`).
+//! second writes aside (`aside.rs`).
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::WakeContext;
 use flightrec_format::abi::state::{CpuState, LIMIT_SCHED};
 
-use crate::lane::{NAMES, Writer};
+use crate::lane::Writer;
+use crate::pages::NAMES;
 use crate::{budget, running};
 
 /// THREAD, TIME, header, and a body.

@@ -27,8 +27,10 @@ use flightrec_format::abi::trace::{
     OP_LT, OP_NE, PARTS, RELATIVE, TESTS, TEXT_MAX, TRACEPOINTS, Test, TraceCounts, TraceEvent,
 };
 
+use crate::cpu::{cpu, now, this_cpu};
 use crate::global::given;
-use crate::lane::{UNIT, Writer, bounded, cpu, load, now, store, this_cpu};
+use crate::lane::Writer;
+use crate::pages::{UNIT, bounded, load, store};
 use crate::pseudonym::pseudonym;
 use crate::trace::{Payer, draw, room};
 use crate::{budget, context, running, stacks};

@@ -11,7 +11,8 @@ use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::state::{LOCK_WAITS, LockWait};
 
 use crate::atomic;
-use crate::lane::{bounded, this_cpu};
+use crate::cpu::this_cpu;
+use crate::pages::bounded;
 
 /// Places among which a thread's is.
 const WAYS: usize = 4;

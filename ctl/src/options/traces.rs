@@ -20,7 +20,8 @@ pub struct TraceArgs {
     )]
     pub trace: Vec<[u8; 16]>,
     /// Show the trace and the span that the thread of each event works for, where a mark or a
-    /// thread context in the window, or in the 2 s before it, says so. The whole window is read for that.
+    /// thread context in the window, or in the 2 s before it, says so. The whole window is read
+    /// for that.
     #[arg(long, help_heading = "Output")]
     pub traces: bool,
 }

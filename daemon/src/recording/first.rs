@@ -38,7 +38,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
     let enabled = plan.enabled;
     for cpu in 0..state.entries() {
         let position = plan.online.iter().position(|online| usize::from(*online) == cpu);
-        // The last page of lane `trace` is where an event waits that comes in the middle of another.
+        // Of lane `trace` the last page is where events wait that come in the middle of another.
         let trace = Lane::Trace as usize;
         let pages = |i: usize| match plan.sizing.ring_pages[i] {
             pages @ 2.. if i == trace => pages - 1,

@@ -117,8 +117,8 @@ pub struct WhyArgs {
     )]
     pub(super) format: WhyFormat,
     /// With JSON, add the waits of calls that threads made in spans of distributed traces, by the
-    /// W3C trace contexts (traceparent) that they wrote as marks, or by their thread contexts: the N
-    /// longest.
+    /// W3C trace contexts (traceparent) that they wrote as marks, or by their thread contexts: the
+    /// N longest.
     #[arg(
         long,
         value_name = "N",
