@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use flightrec_tests::shipping::{S3Server, Shipper, objects, write_minutes};
 use tempfile::TempDir;
@@ -16,9 +16,9 @@ use crate::export::tables;
 /// ns of an hour.
 const HOUR: i64 = 3_600_000_000_000;
 /// Hours that hosts ship.
-const HOURS: i64 = 2;
+pub(crate) const HOURS: i64 = 2;
 /// Their names.
-const HOSTS: [&str; 3] = ["db1", "web1", "web2"];
+pub(crate) const HOSTS: [&str; 3] = ["db1", "web1", "web2"];
 /// Where compacted tables are.
 const COMPACT: &str = "fleet/schema=1/compact/";
 /// All columns of the table `sums` that tell something.
@@ -37,7 +37,13 @@ fn exits(output: &Output, code: i32) {
 }
 
 /// A host that ships its hours of so many minutes once.
-fn ship(dir: &Path, host: &str, minutes: u64, to: &str, storage: &str) {
+pub(crate) fn ship(
+    dir: &Path,
+    host: &str,
+    minutes: u64,
+    (to, storage): (&str, &str),
+    environment: &[(&str, &str)],
+) {
     let state = TempDir::new_in(dir).expect("a directory");
     for hour in 0..HOURS {
         let number = hour as u32 + 1;
@@ -49,27 +55,28 @@ fn ship(dir: &Path, host: &str, minutes: u64, to: &str, storage: &str) {
         state.path().display()
     );
     let own = TempDir::new_in(dir).expect("a directory");
-    let shipper = Shipper::new(own.path(), &config).expect("flight-ship");
+    let mut shipper = Shipper::new(own.path(), &config).expect("flight-ship");
+    shipper.environment(environment);
     exits(&shipper.run(&["--once"]).expect("flight-ship"), 0);
 }
 
 /// What compacts.
-fn compactor(dir: &Path, to: &str, storage: &str) -> Shipper {
+pub(crate) fn compactor(dir: &Path, to: &str, storage: &str) -> Shipper {
     let config = format!("[ship]\nto = {to:?}\n[storage]\n{storage}");
     Shipper::new(&dir.join("compactor"), &config).expect("flight-ship")
 }
 
-const ARGS: [&str; 3] = ["compact", "--settle", "0s"];
+pub(crate) const ARGS: [&str; 3] = ["compact", "--settle", "0s"];
 
 /// The compacted tables, but not what is written down of them: it has times in it.
-fn compacted(all: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, usize> {
+pub(crate) fn compacted(all: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, usize> {
     let all = all.iter().filter(|(name, _)| name.ends_with(".parquet"));
     all.filter_map(|(name, of)| Some((name.strip_prefix(COMPACT)?.to_owned(), of.len()))).collect()
 }
 
 /// How many rows of the minutes are not both in what was shipped and in what is compacted, and how
 /// many there are; what the hours come to beside the minutes.
-fn compare(lake: &Path) {
+pub(crate) fn compare(lake: &Path) {
     let of = |table: &str| {
         let files = lake.join(format!("fleet/schema=1/{table}/**/*.parquet"));
         format!("read_parquet('{}', hive_partitioning = true)", files.display())
@@ -105,6 +112,15 @@ fn compare(lake: &Path) {
     assert_eq!(rows[4], rows[5]);
 }
 
+/// Writes objects into a directory.
+pub(crate) fn put(dir: &Path, all: &BTreeMap<String, Vec<u8>>) {
+    for (name, bytes) in all {
+        let path = dir.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, bytes).expect("written");
+    }
+}
+
 /// In a directory: as it was shipped, and an hour that a host ships late.
 #[test]
 fn a_directory_has_the_rows_that_were_shipped() {
@@ -113,7 +129,7 @@ fn a_directory_has_the_rows_that_were_shipped() {
     let to = lake.join("fleet").display().to_string();
     fs::create_dir_all(&lake).expect("a directory");
     for host in &HOSTS[..2] {
-        ship(dir.path(), host, 60, &to, "");
+        ship(dir.path(), host, 60, (&to, ""), &[]);
     }
     let compactor = compactor(dir.path(), &to, "");
     let said = compactor.run(&ARGS).expect("flight-ship");
@@ -125,7 +141,7 @@ fn a_directory_has_the_rows_that_were_shipped() {
     exits(&again, 0);
     let text = String::from_utf8_lossy(&again.stdout).into_owned();
     assert!(text.lines().all(|line| line.ends_with("  unchanged")), "{text}");
-    ship(dir.path(), HOSTS[2], 31, &to, "");
+    ship(dir.path(), HOSTS[2], 31, (&to, ""), &[]);
     exits(&compactor.run(&ARGS).expect("flight-ship"), 0);
     compare(&lake);
     // What one host shipped can't be read: the others are there, and it is told.
@@ -156,14 +172,17 @@ fn s3_has_each_host_once_whoever_is_killed() {
     let storage = format!("endpoint = {:?}\nallow_http = true\n", server.endpoint());
     let to = "s3://lake/fleet";
     for host in HOSTS {
-        ship(dir.path(), host, 60, to, &storage);
+        ship(dir.path(), host, 60, (to, &storage), &[]);
     }
     let compactor = compactor(dir.path(), to, &storage);
+    let again = [&ARGS[..], &["--again"]].concat();
+    let begun = Instant::now();
+    exits(&compactor.run(&again).expect("flight-ship"), 0);
+    let whole = begun.elapsed();
     let mut kills = 0;
     for n in 0..30 {
-        let mut command = compactor.command(&[&ARGS[..], &["--again"]].concat());
-        let mut child = command.spawn().expect("flight-ship");
-        thread::sleep(Duration::from_millis(n * 10));
+        let mut child = compactor.command(&again).spawn().expect("flight-ship");
+        thread::sleep(whole * n / 30);
         let ended = child.try_wait().expect("a process");
         kills += usize::from(ended.is_none());
         // It may have ended: then there is nothing to be killed.
@@ -176,11 +195,7 @@ fn s3_has_each_host_once_whoever_is_killed() {
     // Four tables an hour, a part each, and nothing else.
     assert_eq!(compacted(&all).len(), 4 * HOURS as usize, "{:?}", compacted(&all));
     let lake = dir.path().join("lake");
-    for (name, bytes) in &all {
-        let path = lake.join(name);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        fs::write(path, bytes).expect("written");
-    }
+    put(&lake, &all);
     compare(&lake);
     // Without the right to read, that is said.
     let mut stranger = compactor;

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod budget;
+mod clouds;
 mod compact;
 mod containers;
 mod copies;

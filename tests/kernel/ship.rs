@@ -28,14 +28,14 @@ const ARGUMENT: &str = "--password=sekret-argument";
 const MARK: &str = "sekret-mark";
 
 /// A state directory of flightd with snapshots and hours of sums.
-struct Recorded {
+pub(crate) struct Recorded {
     dir: TempDir,
     ids: Vec<String>,
 }
 
 impl Recorded {
     /// Of a real recorder, which has ended.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut recorder = start("");
         let dir = TempDir::new().expect("a directory");
         for n in 0..2 {
@@ -73,12 +73,12 @@ impl Recorded {
     }
 
     /// How many items there are.
-    fn items(&self) -> u64 {
+    pub(crate) fn items(&self) -> u64 {
         self.ids.len() as u64 + HOURS as u64
     }
 
     /// A configuration that ships it to `to`.
-    fn config(&self, to: &str, more: &str) -> String {
+    pub(crate) fn config(&self, to: &str, more: &str) -> String {
         let state_dir = self.path().display();
         format!(
             "[ship]\nto = {to:?}\nhost = \"web1\"\nstate_dir = \"{state_dir}\"\n\
@@ -88,7 +88,7 @@ impl Recorded {
     }
 
     /// The objects of a run without any trouble, into a directory.
-    fn shipped(&self, more: &str) -> (TempDir, BTreeMap<String, Vec<u8>>) {
+    pub(crate) fn shipped(&self, more: &str) -> (TempDir, BTreeMap<String, Vec<u8>>) {
         let dir = TempDir::new().expect("a directory");
         let lake = dir.path().join("lake");
         let config = self.config(lake.to_str().expect("text"), &format!("{SETTLED}{more}"));
@@ -100,7 +100,7 @@ impl Recorded {
 }
 
 /// Snapshots are shipped at once; they are in the way of nothing else.
-const SETTLED: &str = "[snapshots]\nsettle = \"0s\"\n";
+pub(crate) const SETTLED: &str = "[snapshots]\nsettle = \"0s\"\n";
 
 /// The start of this hour, ns since 1970.
 fn this_hour() -> i64 {
@@ -108,12 +108,12 @@ fn this_hour() -> i64 {
     now - now % HOUR
 }
 
-fn exits(output: &Output, code: i32) {
+pub(crate) fn exits(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
 }
 
 /// The same objects, each as it is.
-fn same(ours: &BTreeMap<String, Vec<u8>>, theirs: &BTreeMap<String, Vec<u8>>) {
+pub(crate) fn same(ours: &BTreeMap<String, Vec<u8>>, theirs: &BTreeMap<String, Vec<u8>>) {
     let names = |of: &BTreeMap<String, Vec<u8>>| of.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(ours), names(theirs));
     for (name, bytes) in ours {
@@ -290,7 +290,12 @@ impl Numbers {
 }
 
 /// Starts and kills a service until all is shipped; `meanwhile` is called between.
-fn kill_until_done(shipper: &mut Shipper, items: u64, kills: u64, mut meanwhile: impl FnMut(u64)) {
+pub(crate) fn kill_until_done(
+    shipper: &mut Shipper,
+    items: u64,
+    kills: u64,
+    mut meanwhile: impl FnMut(u64),
+) {
     let (mut numbers, mut n) = (Numbers(25), 0);
     let end = Instant::now() + PATIENCE;
     while n < kills {

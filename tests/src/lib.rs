@@ -7,6 +7,7 @@
 //! and is removed when the fixture is dropped, also when the test fails. `cargo xtask demo` runs on
 //! the same fixture.
 
+pub mod azure_server;
 mod bpf;
 mod control_group;
 mod cpu_group;

@@ -28,6 +28,8 @@ pub struct Shipper {
     dir: PathBuf,
     child: Option<Child>,
     credentials: (String, String),
+    /// Variables of its environment.
+    environment: Vec<(String, String)>,
     /// The name of the host of its own that it runs on.
     host: Option<String>,
 }
@@ -37,7 +39,8 @@ impl Shipper {
     pub fn new(dir: &Path, config: &str) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("{}", dir.display()))?;
         let credentials = (KEY.to_owned(), KEY.to_owned());
-        let shipper = Self { dir: dir.into(), child: None, credentials, host: None };
+        let shipper =
+            Self { dir: dir.into(), child: None, credentials, environment: Vec::new(), host: None };
         shipper.configure(config)?;
         Ok(shipper)
     }
@@ -59,6 +62,13 @@ impl Shipper {
         self.credentials = (key.to_owned(), secret.to_owned());
     }
 
+    /// Gives it these variables of the environment, for its next start: credentials of other
+    /// storages than S3's.
+    pub fn environment(&mut self, variables: &[(&str, &str)]) {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        self.environment = variables.iter().map(owned).collect();
+    }
+
     /// Its own state directory.
     pub fn state_dir(&self) -> PathBuf {
         self.dir.join("own")
@@ -75,6 +85,7 @@ impl Shipper {
             .args(args)
             .env("AWS_ACCESS_KEY_ID", &self.credentials.0)
             .env("AWS_SECRET_ACCESS_KEY", &self.credentials.1)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         die_with_parent(&mut command, Signal::SIGKILL);
         if let Some(host) = &self.host {

@@ -29,7 +29,9 @@ const PERFETTO: [&str; 3] = [
 ];
 
 /// Those that need other readers of Parquet: DuckDB and polars.
-const PARQUET: [&str; 8] = [
+const PARQUET: [&str; 10] = [
+    "clouds::azure_has_each_host_once_in_what_is_compacted",
+    "clouds::google_has_each_host_once_in_what_is_compacted",
     "compact::a_directory_has_the_rows_that_were_shipped",
     "compact::s3_has_each_host_once_whoever_is_killed",
     "fleet_sql::duckdb_finds_the_faults_of_a_fleet",
@@ -62,10 +64,17 @@ const ROTEL: [&str; 4] = [
     "otlp::a_storm_of_triggers_is_told_in_bounds",
 ];
 /// Those that need an S3 server.
-const S3: [&str; 3] = [
+const S3: [&str; 5] = [
+    "clouds::google_has_each_host_once_in_what_is_compacted",
+    "clouds::google_has_each_object_once_whoever_is_killed",
     "compact::s3_has_each_host_once_whoever_is_killed",
     "ship::s3_has_each_object_once_whoever_is_killed",
     "ship::tls_with_a_certificate_of_ones_own",
+];
+/// Those that need Azurite.
+const AZURE: [&str; 2] = [
+    "clouds::azure_has_each_host_once_in_what_is_compacted",
+    "clouds::azure_has_each_object_once_whoever_is_killed",
 ];
 /// Those that need Grafana's types of dashboards.
 const GRAFANA: [&str; 1] = ["fleet_sql::grafanas_own_types_take_the_dashboards"];
@@ -165,6 +174,10 @@ fn lacking() -> Vec<(&'static str, String)> {
     if !repository().join("target/judges/s3").is_dir() {
         let why = "the S3 server is not installed (tests/judges/s3/setup.sh)";
         lacking.extend(S3.map(|test| (test, why.to_owned())));
+    }
+    if !repository().join("target/judges/azure").is_dir() {
+        let why = "Azurite is not installed (tests/judges/azure/setup.sh)";
+        lacking.extend(AZURE.map(|test| (test, why.to_owned())));
     }
     if !repository().join("target/judges/grafana").is_dir() {
         let why = "Grafana's types are not installed (tests/judges/grafana/setup.sh)";

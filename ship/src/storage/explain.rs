@@ -156,8 +156,18 @@ fn of_code(target: &Target, place: &str, said: &str) -> Option<Problem> {
             "AuthFailure",
             "AuthenticationFailed",
             "InvalidAuthenticationInfo",
+            // Azure's words, by whatever code they come.
+            "Server failed to authenticate the request",
         ]) {
             (Kind::Credentials, format!("{place}: the credentials are not accepted: {CREDENTIALS}"))
+        } else if has(&["Invalid Access Key"]) {
+            (Kind::Credentials, format!("{place}: the account key is not in base64: {CREDENTIALS}"))
+        } else if has(&["service account file"]) {
+            let why = said.split_once("service account file").map_or("", |(_, why)| why);
+            (
+                Kind::Credentials,
+                format!("{place}: the service account's file can't be used:{why}: {CREDENTIALS}"),
+            )
         } else if has(&["AccessDenied", "AuthorizationFailure", "AuthorizationPermissionMismatch"])
         {
             (Kind::Denied, format!("{place}: the credentials may not do that: {RIGHTS}"))
@@ -384,6 +394,21 @@ mod tests {
                 "error sending request for url (http://169.254.169.254/latest)",
                 Kind::Credentials,
                 "there are no credentials",
+            ),
+            (
+                "AuthorizationFailure: Server failed to authenticate the request. Make sure",
+                Kind::Credentials,
+                "the credentials are not accepted: give",
+            ),
+            (
+                "Invalid Access Key: Invalid padding",
+                Kind::Credentials,
+                "the account key is not in base64: give",
+            ),
+            (
+                "GCP credential error: Unable to open service account file from /key: No such file",
+                Kind::Credentials,
+                "the service account's file can't be used: from /key: No such file: give",
             ),
             ("invalid peer certificate: UnknownIssuer", Kind::Tls, "ca_file"),
             ("No CA certificates were loaded from the system", Kind::Tls, "ca-certificates"),

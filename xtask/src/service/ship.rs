@@ -1,4 +1,5 @@
-//! flight-ship as the package has it: its user, a directory as the storage, credentials by systemd.
+//! flight-ship as the package has it: its user, a directory as the storage, credentials by systemd, a
+//! collector of OpenTelemetry.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use super::collector::Collector;
 use super::trial::{PATIENCE, Trial, check, is, lossy, read, unit_pid};
 
 pub(super) const UNIT: &str = "flight-ship.service";
@@ -54,14 +56,9 @@ pub(super) fn credentials(_: &mut Trial) -> Result<String> {
     configure(&format!("{to}{SOON}{none}"))?;
     drop_in("")?;
     let without = problem(&["credentials"])?;
-    let folder = Path::new("/etc/flightrec/ship");
-    fs::create_dir_all(folder)?;
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
     let mut lines = Vec::new();
     for name in ["aws_access_key_id", "aws_secret_access_key"] {
-        let file = folder.join(name);
-        fs::write(&file, "trial")?;
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
+        let file = secret(name, "trial")?;
         lines.push(format!("LoadCredential={name}:{}", file.display()));
     }
     drop_in(&lines.join("\n"))?;
@@ -69,6 +66,41 @@ pub(super) fn credentials(_: &mut Trial) -> Result<String> {
     // It runs on until the package goes.
     ensure!(is("is-active", UNIT), "{UNIT} ended for a storage that is not there");
     Ok(format!("without: {without}; with: {with}"))
+}
+
+/// A collector is told of a snapshot and of metrics, with a header that systemd hands over.
+pub(super) fn tells_a_collector(_: &mut Trial) -> Result<String> {
+    const HEADER: &str = "authorization: Bearer trial";
+    let collector = Collector::start(HEADER)?;
+    let endpoint = collector.endpoint();
+    let often = "metrics_interval = \"10s\"\n";
+    configure(&format!(
+        "[otlp]\nendpoint = \"{endpoint}\"\n{often}[snapshots]\nsettle = \"1s\"\n"
+    ))?;
+    let file = secret("otlp_headers", &format!("{HEADER}\n"))?;
+    drop_in(&format!("LoadCredential=otlp_headers:{}", file.display()))?;
+    snapshot("for the collector")?;
+    let mut last = Value::Null;
+    let told = wait_until(2 * PATIENCE, || {
+        last = status().map(|status| status["otlp"].clone()).unwrap_or_default();
+        let of = |path: &str| collector.requests(path, true);
+        last["records"].as_u64() > Some(0) && of("/v1/logs") > 0 && of("/v1/metrics") > 0
+    });
+    ensure!(told, "flight-ship says {last}");
+    let without = collector.requests("/v1/logs", false) + collector.requests("/v1/metrics", false);
+    ensure!(without == 0, "{without} requests came without the header");
+    Ok(format!("{} snapshots and {} points of metrics", last["records"], last["points"]))
+}
+
+/// A file that root alone reads.
+fn secret(name: &str, text: &str) -> Result<PathBuf> {
+    let folder = Path::new("/etc/flightrec/ship");
+    fs::create_dir_all(folder)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    let file = folder.join(name);
+    fs::write(&file, text)?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
+    Ok(file)
 }
 
 fn configure(text: &str) -> Result<()> {

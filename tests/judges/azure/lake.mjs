@@ -1,0 +1,52 @@
+// lake.mjs make ENDPOINT            makes the container `lake`, which anybody may read
+// lake.mjs download ENDPOINT DIR    downloads all of its blobs, to their names below DIR
+//
+// ENDPOINT has the account in its path, as Azurite's has: http://127.0.0.1:PORT/devstoreaccount1
+import { createHmac } from "node:crypto";
+import fs from "node:fs";
+import { dirname, join } from "node:path";
+
+const ACCOUNT = "devstoreaccount1";
+// The key that all of Azurite's installations have.
+const KEY =
+  "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+const [, , what, endpoint, directory] = process.argv;
+const container = `${endpoint}/lake`;
+
+async function make() {
+  const headers = {
+    "x-ms-blob-public-access": "container",
+    "x-ms-date": new Date().toUTCString(),
+    "x-ms-version": "2021-12-02",
+  };
+  // "Authorize with Shared Key" of Azure's documentation: the method, eleven empty headers, those
+  // of x-ms, and the resource.
+  const ours = Object.entries(headers).map(([name, value]) => `${name}:${value}\n`).join("");
+  const path = new URL(container).pathname;
+  const text = `PUT${"\n".repeat(12)}${ours}/${ACCOUNT}${path}\nrestype:container`;
+  const signature = createHmac("sha256", Buffer.from(KEY, "base64")).update(text).digest("base64");
+  headers.Authorization = `SharedKey ${ACCOUNT}:${signature}`;
+  const answer = await fetch(`${container}?restype=container`, { method: "PUT", headers });
+  if (!answer.ok) throw new Error(`${answer.status}: ${await answer.text()}`);
+}
+
+async function download() {
+  let marker = "";
+  do {
+    const next = `&marker=${encodeURIComponent(marker)}`;
+    const listed = await fetch(`${container}?restype=container&comp=list${next}`);
+    const text = await listed.text();
+    if (!listed.ok) throw new Error(`${listed.status}: ${text}`);
+    for (const [, name] of text.matchAll(/<Blob><Name>([^<]+)<\/Name>/g)) {
+      const got = await fetch(`${container}/${name}`);
+      if (!got.ok) throw new Error(`${name}: ${got.status}`);
+      const path = join(directory, name);
+      fs.mkdirSync(dirname(path), { recursive: true });
+      fs.writeFileSync(path, Buffer.from(await got.arrayBuffer()));
+    }
+    marker = text.match(/<NextMarker>([^<]+)<\/NextMarker>/)?.[1] ?? "";
+  } while (marker !== "");
+}
+
+await { make, download }[what]();
