@@ -2,8 +2,11 @@
 // whose objects are files below DIR: it may be killed at any time. Both keys are S3RVER. Prints
 // `ready`.
 import fs from "node:fs";
+import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
 
 const [, , packages, directory, port, key, cert] = process.argv;
@@ -26,5 +29,28 @@ server.middleware.unshift((context, next) => {
   }
   return next();
 });
+// An object is there whole or not at all, as S3 promises of PutObject; s3rver itself leaves a part
+// of what a killed client was sending in place of what was there.
+let parts = 0;
+server.store.putContent = async (path, content) => {
+  const [hash, part] = [createHash("md5"), `${path}.part${++parts}`];
+  let length = 0;
+  async function* count(chunks) {
+    for await (const chunk of chunks) {
+      hash.update(chunk);
+      length += chunk.length;
+      yield chunk;
+    }
+  }
+  try {
+    const source = Buffer.isBuffer(content) ? Readable.from([content]) : content;
+    await pipeline(source, count, fs.createWriteStream(part));
+    fs.renameSync(part, path);
+  } catch (error) {
+    fs.rmSync(part, { force: true });
+    throw error;
+  }
+  return [length, hash.digest("hex")];
+};
 await server.run();
 console.log("ready");
