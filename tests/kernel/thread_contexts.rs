@@ -5,27 +5,30 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use flightrec_format::abi::publisher::{PUBLISHERS, Publisher, Publishers};
 use flightrec_format::live::map::ArrayMap;
-use flightrec_tests::{Recorder, c_dynamic, wait_until};
+use flightrec_tests::{Recorder, Sandbox, c_dynamic, wait_until};
 use serde_json::Value;
 
 use crate::support::start;
+use crate::unprivileged::{USER, UserSandbox, end};
 
 const ON: &str = "[record]\nthread_contexts = true\n";
 const VARIABLE: &str = "-Wl,--export-dynamic-symbol=otel_thread_ctx_v1";
 /// Threads of a program, and what each does.
 const THREADS: usize = 4;
 const ROUNDS: usize = 1500;
+/// A dump of what was just recorded.
+const WINDOW: [&str; 5] = ["dump", "--last", "60s", "--format", "jsonl"];
 /// Within so long a process that publishes is found.
 const FOUND: Duration = Duration::from_secs(30);
 
 /// What the recorder knows of who publishes.
-fn publishers(recorder: &Recorder) -> ArrayMap {
-    let entries = fs::read_dir(recorder.sandbox().bpffs_dir()).expect("pins");
+fn publishers(sandbox: &Sandbox) -> ArrayMap {
+    let entries = fs::read_dir(sandbox.bpffs_dir()).expect("pins");
     let is_whole = |dir: &PathBuf| {
         dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gen-"))
     };
@@ -97,11 +100,14 @@ struct Round {
 
 /// The events of a dump.
 fn dump(recorder: &Recorder, args: &[&str]) -> Vec<Value> {
-    let window = ["dump", "--last", "60s", "--format", "jsonl"];
-    let output = recorder.flightctl(&[&window, args].concat());
+    events(&recorder.flightctl(&[&WINDOW, args].concat()))
+}
+
+/// What a dump of [`WINDOW`] has.
+fn events(output: &Output) -> Vec<Value> {
     // 1: none.
     assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{:?}", output.status);
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = str::from_utf8(&output.stdout).expect("text");
     let objects = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
     objects.filter(|object: &Value| object.get("tid").is_some()).collect()
 }
@@ -143,7 +149,7 @@ fn right(switches: &[Value], threads: &HashMap<u64, Vec<Round>>) -> (usize, usiz
 /// entered.
 fn check(recorder: &Recorder, program: &Path, arguments: &[&str]) -> (u32, i64) {
     let published = Published::start(program, arguments);
-    let (pid, table) = (published.pid(), publishers(recorder));
+    let (pid, table) = (published.pid(), publishers(recorder.sandbox()));
     let name = format!("{} {arguments:?}", program.display());
     assert!(
         wait_until(FOUND, || entered(&table, pid).is_some()),
@@ -180,6 +186,26 @@ fn a_program_of_its_own_variable() {
         let (module, offset) = check(&recorder, &c_dynamic("contexts", &flags), &[]);
         assert!(module == 0 && offset < 0, "{module} {offset}");
     }
+}
+
+/// As the service runs: without rights over another user's process, and without a sight of it.
+#[test]
+fn another_users_program_by_the_service() {
+    let place = UserSandbox::new(ON);
+    place.as_root(&["--prepare", USER]);
+    let daemon = place.daemon_that_sees_no_others();
+    let published = Published::start(Path::new(env!("CARGO_BIN_EXE_publish-contexts")), &[]);
+    let (pid, table) = (published.pid(), publishers(&place.sandbox));
+    assert!(wait_until(FOUND, || entered(&table, pid).is_some()), "it was not found");
+    let threads = published.finish();
+    let text = pid.to_string();
+    let of_it = ["--event", "switch", "--traces", "--pid", &text];
+    let switches = events(&place.flightctl(&[&WINDOW[..], &of_it].concat()));
+    let (right, all) = right(&switches, &threads);
+    assert!(all > THREADS * ROUNDS / 2, "{all} switches");
+    assert!(right * 1000 >= all * 999, "{right} of {all} are right");
+    end(daemon);
+    place.as_root(&["--remove"]);
 }
 
 #[test]
@@ -221,7 +247,7 @@ fn what_publishes_nothing_is_not_read() {
     // One that is found tells that the other was looked at, too.
     let found =
         Published::start(&c_dynamic("contexts", &["-DOWN", "-fPIE", "-pie", VARIABLE]), &[]);
-    let table = publishers(&recorder);
+    let table = publishers(recorder.sandbox());
     assert!(wait_until(FOUND, || entered(&table, found.pid()).is_some()), "{}", recorder.log());
     assert_eq!(entered(&table, published.pid()), None);
     let pid = published.pid().to_string();
@@ -246,7 +272,7 @@ fn a_process_is_the_program_that_it_runs() {
         .stdout(Stdio::null())
         .spawn()
         .expect("sh");
-    let (pid, table) = (shell.id(), publishers(&recorder));
+    let (pid, table) = (shell.id(), publishers(recorder.sandbox()));
     let mut input = shell.stdin.take().expect("its input");
     // Others are found meanwhile, so it was looked at as well.
     let other = Published::start(&program, &[]);

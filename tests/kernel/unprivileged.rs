@@ -4,7 +4,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use flightrec_tests::{
@@ -73,9 +73,29 @@ impl UserSandbox {
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// `flightctl`, as root.
+    pub(crate) fn flightctl(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(bin_dir().join("flightctl"));
+        command.arg("--runtime-dir").arg(self.sandbox.runtime_dir());
+        command.arg("--state-dir").arg(self.sandbox.state_dir());
+        command.args(args).output().expect("flightctl")
+    }
+
     /// The daemon, with CAP_BPF and CAP_PERFMON and nothing else.
     pub(crate) fn daemon(&self) -> Daemon {
-        let mut command = Command::new("setpriv");
+        self.daemon_by(Command::new("setpriv"))
+    }
+
+    /// The same, to which /proc shows its own processes only, as `ProtectProc=invisible` has it.
+    pub(crate) fn daemon_that_sees_no_others(&self) -> Daemon {
+        let mut command = Command::new("unshare");
+        let script = "mount -t proc -o hidepid=invisible proc /proc && exec setpriv \"$@\"";
+        command.args(["--mount", "--", "sh", "-c", script, "sh"]);
+        self.daemon_by(command)
+    }
+
+    /// `command` takes the arguments of setpriv(1).
+    fn daemon_by(&self, mut command: Command) -> Daemon {
         command.args(["--reuid", USER, "--regid", &self.user.gid.to_string(), "--clear-groups"]);
         command.args(["--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon"]);
         command.args(["--bounding-set=-all,+bpf,+perfmon", "--no-new-privs", "--"]);
@@ -86,10 +106,7 @@ impl UserSandbox {
         let child = &mut daemon.0;
         // The socket is there before the recording is: an answer is what tells.
         let answers = wait_until(Duration::from_secs(20), || {
-            let mut status = Command::new(bin_dir().join("flightctl"));
-            status.arg("--runtime-dir").arg(self.sandbox.runtime_dir()).arg("status");
-            status.output().is_ok_and(|output| output.status.success())
-                || !matches!(child.try_wait(), Ok(None))
+            self.flightctl(&["status"]).status.success() || !matches!(child.try_wait(), Ok(None))
         });
         assert!(
             answers && matches!(child.try_wait(), Ok(None)),
@@ -99,7 +116,7 @@ impl UserSandbox {
     }
 }
 
-fn end(mut daemon: Daemon) {
+pub(crate) fn end(mut daemon: Daemon) {
     kill(Pid::from_raw(daemon.0.id() as i32), Signal::SIGTERM).expect("its own process");
     let status =
         wait_limited(&mut daemon.0, Duration::from_secs(10)).expect("wait").expect("it ends");

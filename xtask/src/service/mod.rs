@@ -8,7 +8,6 @@
 mod attempts;
 mod collector;
 mod container;
-mod contexts;
 mod journal;
 mod load;
 mod privileges;
@@ -73,8 +72,6 @@ pub(crate) fn run(soak: Duration, keep: bool, package: Option<PathBuf>) -> Resul
     let attack = privileges::ATTACK;
     fs::copy(flightrec_tests::c_program(attack, &[]), container.place(attack))
         .context("a copy of a program")?;
-    let publisher = flightrec_tests::c_dynamic(contexts::PROGRAM, &contexts::FLAGS);
-    fs::copy(publisher, container.place(contexts::PROGRAM)).context("a copy of a program")?;
     let minutes = soak.as_secs() / 60;
     let command = format!("{}/xtask service-trial --soak {minutes}", container::INSIDE);
     // What was recorded is read back, on a machine that may be busy.

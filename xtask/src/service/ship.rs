@@ -84,7 +84,8 @@ pub(super) fn tells_a_collector(_: &mut Trial) -> Result<String> {
     let told = wait_until(2 * PATIENCE, || {
         last = status().map(|status| status["otlp"].clone()).unwrap_or_default();
         let of = |path: &str| collector.requests(path, true);
-        last["records"].as_u64() > Some(0) && of("/v1/logs") > 0 && of("/v1/metrics") > 0
+        let points = last["points"].as_u64() > Some(0);
+        points && last["records"].as_u64() > Some(0) && of("/v1/logs") > 0 && of("/v1/metrics") > 0
     });
     ensure!(told, "flight-ship says {last}");
     let without = collector.requests("/v1/logs", false) + collector.requests("/v1/metrics", false);

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::container::INSIDE;
 use super::load::{self, Load};
 use super::soak::Soak;
-use super::{contexts, journal, privileges, ship, snapshots};
+use super::{journal, privileges, ship, snapshots};
 
 /// The packages, in the order in which they are installed.
 pub(super) const PACKAGES: [&str; 2] = ["first.deb", "second.deb"];
@@ -118,7 +118,6 @@ pub(super) const STEPS: &[Named] = &[
     ("flight-ship ships snapshots into a directory, without rights", ship::into_a_directory),
     ("flight-ship gets its credentials from systemd", ship::credentials),
     ("flight-ship tells a collector of OpenTelemetry", ship::tells_a_collector),
-    ("thread contexts of another user's process are recorded", contexts::of_another_user),
     ("stop and disable leave nothing pinned or mounted", stops),
     ("purge leaves nothing", purges),
 ];
