@@ -283,6 +283,15 @@ pub fn prog_misses(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(buf[26])
 }
 
+/// How long a program ran in all, ns, and how often, while `kernel.bpf_stats_enabled` was 1
+/// (`run_time_ns` and `run_cnt` of `struct bpf_prog_info`).
+pub fn prog_runs(fd: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    // Offsets 192 and 200 (since Linux 5.1).
+    let mut buf = [0u64; 29];
+    info(fd, &mut buf)?;
+    Ok((buf[24], buf[25]))
+}
+
 /// Runs a raw tracepoint program once, with preemption off: on this CPU, in this process's context,
 /// or on `cpu`, in an interrupt (`bpf_prog_test_run_raw_tp`, net/bpf/test_run.c, Linux 6.1).
 /// Returns the program's own result. `ENXIO`: that CPU is offline.

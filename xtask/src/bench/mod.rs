@@ -1,6 +1,7 @@
 //! `cargo xtask bench`.
 
 mod budget;
+mod contexts;
 mod disk;
 mod drain;
 mod export;
@@ -48,6 +49,13 @@ pub(crate) enum Bench {
         /// Print one JSON object instead of tables.
         #[arg(long)]
         json: bool,
+    },
+    /// What thread contexts add to the program of a switch, where no process publishes any, by the
+    /// kernel's own count of its time. 2 minutes.
+    Contexts {
+        /// Number of rounds.
+        #[arg(long, default_value_t = contexts::ROUNDS)]
+        rounds: usize,
     },
     /// Check that the budget is kept: the loss of the recorded work, against what the recorder
     /// reports. 10 minutes.
@@ -185,6 +193,12 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         Bench::Overhead { rounds, against, only, json } => {
             overhead_programs()?;
             overhead::run(rounds, against.as_deref(), &only, json)
+        }
+        Bench::Contexts { rounds } => {
+            if std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
+                crate::build::programs(Scope::Build)?;
+            }
+            contexts::run(rounds)
         }
         Bench::Budget { rounds, only } => {
             overhead_programs()?;
