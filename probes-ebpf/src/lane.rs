@@ -4,16 +4,17 @@
 //! exception that [`LaneState::busy`] refuses and counts: `sched_waking` of a thread that wakes
 //! itself runs with interrupts on (`try_to_wake_up`, kernel/sched/core.c, Linux 6.1), so an
 //! interrupt may bring another scheduling event in the middle of it. So plain stores suffice, and
-//! the store of `used`, last, publishes. Readers: `format/src/live`. (On PREEMPT_RT, signals are
+//! the store of `used`, last, publishes (`atomic::publish`). Readers: `format/src/live`. (On PREEMPT_RT, signals are
 //! such an exception, too, as the lock under which they are sent sleeps there.)
 //!
 //! The task lane's tracepoints are preemptible from Linux 7.0 on (kernel commits a46023d5616e,
 //! f7d327654b88), so two of its programs may meet on a CPU: there, `busy` is claimed by an atomic.
 //! So it is in the trace lane, where the one that comes second writes to a page aside (`aside.rs`).
 
+use core::mem::offset_of;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use flightrec_format::abi::page::{HEADER_LEN, Lane, Refusal};
+use flightrec_format::abi::page::{HEADER_LEN, Lane, RawHeader, Refusal};
 use flightrec_format::abi::record::{self, TICK_NS, counter, kind};
 use flightrec_format::abi::state::{CpuState, LaneState, busy};
 
@@ -196,10 +197,9 @@ impl<'a> Writer<'a> {
     #[inline(always)]
     pub(crate) fn publish(self, kind: u8) -> &'a mut LaneState {
         compiler_fence(Ordering::Release);
-        let header = Page::header(self.page);
-        // SAFETY: a field of the page. Volatile and last: the publishing store. Stores are not
-        // reordered on x86_64, the one machine supported.
-        unsafe { (&raw mut (*header).used).write_volatile(((HEADER_LEN + self.at) / UNIT) as u32) };
+        let used = ((HEADER_LEN + self.at) / UNIT) as u32;
+        // SAFETY: a field of the page. The publishing store.
+        unsafe { atomic::publish::<USED>(self.page.cast(), used) };
         self.lane.off = self.at as u32;
         self.lane.events[counter(kind)] += 1;
         compiler_fence(Ordering::Release);
@@ -216,6 +216,9 @@ impl<'a> Writer<'a> {
         self.lane
     }
 }
+
+/// Byte of a page at which it stands how much is in use.
+pub(crate) const USED: usize = offset_of!(RawHeader, used);
 
 /// A body that can be read by words.
 #[repr(C, align(8))]
