@@ -127,8 +127,8 @@ pub fn kdump(image: &Image, codec: Codec) -> Vec<u8> {
 
 /// A kdump-compressed file with another version in its header; what came later is left out.
 pub fn kdump_of_version(image: &Image, codec: Codec, version: u32) -> Vec<u8> {
-    let block = |(number, page): (&u64, &Box<[u8; PAGE_SIZE]>)| (*number, page.to_vec());
-    kdump_of_blocks(&image.iter().map(block).collect(), PAGE_SIZE, "x86_64", codec, version)
+    let blocks = image.iter().map(|(number, page)| (*number, page.to_vec())).collect();
+    kdump_of_blocks(&blocks, PAGE_SIZE, "x86_64", codec, version)
 }
 
 /// The same of an aarch64 machine, whose pages have so many bytes: a multiple of [`PAGE_SIZE`].
