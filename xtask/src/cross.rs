@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use flightrec_format::architecture::Architecture;
 
 use crate::apt::Apt;
-use crate::command::{cargo, probe, read, repository, run, tools};
+use crate::command::{CROSS_GCC, cargo, probe, read, repository, run, tools};
 use crate::setup::{self, Scope};
 
 /// What is built for.
@@ -25,10 +25,6 @@ const DEBIANS: &str = "/usr/bin/rustc";
 /// What its own libraries are below, and those of a folder that `--sysroot` names.
 const DEBIANS_LIBRARIES: &str = "/usr/lib/rustlib";
 const LIBRARIES: &str = "lib/rustlib";
-
-/// What compiles and links C for it, and makes programs smaller.
-pub(crate) const GCC: &str = "aarch64-linux-gnu-gcc";
-pub(crate) const STRIP: &str = "aarch64-linux-gnu-strip";
 
 /// Where the programs are, once they are built.
 pub(crate) fn programs() -> PathBuf {
@@ -47,7 +43,7 @@ pub(crate) fn build() -> Result<()> {
     }
     // With a target named, these reach neither build scripts nor procedural macros.
     command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS", flags);
-    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", GCC);
+    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", CROSS_GCC);
     run(command.args(["build", "--release", "--locked", "--target", TARGET]).args([
         "-p",
         "flightd",

@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use nix::unistd::geteuid;
 
 use crate::bpf_toolchain;
-use crate::command::{cargo, probe, run as run_command, shown, tools};
+use crate::command::{CROSS_GCC, cargo, probe, run as run_command, shown, tools};
 
 /// What is to be set up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -210,7 +210,7 @@ const NEEDS: &[Need] = &[
         scope: Scope::Cross,
         is_there: || {
             // It answers with the bare name where there is no such file.
-            probe(Command::new(crate::cross::GCC).arg("-print-file-name=libc.a"))
+            probe(Command::new(CROSS_GCC).arg("-print-file-name=libc.a"))
                 .is_some_and(|path| path.starts_with('/'))
         },
         packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],

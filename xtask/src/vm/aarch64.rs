@@ -12,17 +12,14 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use flightrec_tests::{Options, Recorder};
 
-use super::image::{self, Image};
+use super::image::{self, FORMS, Image};
 use super::kernels::{self, Kernel};
 use super::{check, machine};
-use crate::command::{repository, run};
-use crate::cross::{self, GCC, STRIP};
+use crate::command::{CROSS_GCC, CROSS_STRIP, repository, run};
+use crate::cross;
 
 /// In continuous integration.
 pub(super) const CI: &str = "6.12";
-
-/// What QEMU's forms of the machine's memory are called, and how it is asked for them.
-pub(super) const FORMS: [(&str, Option<&str>); 2] = [("elf", None), ("kdump", Some("kdump-zlib"))];
 
 /// One kernel's run and checks; what was found, for people.
 pub(super) fn one(cache: &Path, kernel: &Kernel, check_only: bool) -> Result<Vec<String>> {
@@ -56,7 +53,7 @@ fn build(cache: &Path, kernel: &Path, recorded: &Path) -> Result<Image> {
         kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
     let work = cache.join(format!("work-{release}"));
     let busybox = busybox(cache)?;
-    image::image(&work, kernel, (&busybox, STRIP), |_, _| root(&work, &busybox, recorded))
+    image::image(&work, kernel, (&busybox, CROSS_STRIP), |_, _| root(&work, &busybox, recorded))
 }
 
 /// Debian's busybox for arm64.
@@ -88,7 +85,7 @@ fn root(work: &Path, busybox: &Path, recorded: &Path) -> Result<PathBuf> {
     for name in ["flightd", "flightctl"] {
         let program = cross::programs().join(name);
         ensure!(program.exists(), "{}: build it by `cargo xtask cross`", program.display());
-        run(Command::new(STRIP).arg("-o").arg(root.join("bin").join(name)).arg(program))?;
+        run(Command::new(CROSS_STRIP).arg("-o").arg(root.join("bin").join(name)).arg(program))?;
     }
     for (name, source) in [
         ("stress", "xtask/vm/stress.c"),
@@ -96,7 +93,7 @@ fn root(work: &Path, busybox: &Path, recorded: &Path) -> Result<PathBuf> {
         ("machine", "xtask/vm/machine.c"),
         ("wakeups", "tests/programs/wakeups.c"),
     ] {
-        let mut gcc = Command::new(GCC);
+        let mut gcc = Command::new(CROSS_GCC);
         gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-o"]);
         run(gcc.arg(root.join("bin").join(name)).arg(repository.join(source)))?;
     }

@@ -15,6 +15,9 @@ const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "ext4", "loop", "dm-delay
 /// The disk: dumps of a machine of 1 GiB in four forms, with room to spare. It is sparse.
 const DISK: u64 = 2 << 30;
 
+/// What QEMU's forms of an aarch64 machine's memory are called, and how it is asked for them.
+pub(super) const FORMS: [(&str, Option<&str>); 2] = [("elf", None), ("kdump", Some("kdump-zlib"))];
+
 /// Files for QEMU.
 #[derive(Debug)]
 pub(super) struct Image {

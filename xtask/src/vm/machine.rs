@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::image::Image;
+use super::image::{FORMS, Image};
 use super::qmp;
 use crate::command::shown;
 
@@ -55,7 +55,7 @@ pub(super) fn run(image: &Image) -> Result<()> {
 const PANICKED: &[u8] = b"end Kernel panic";
 
 /// Runs the aarch64 machine until it has panicked, and has QEMU take its memory in all of
-/// [`super::aarch64::FORMS`].
+/// [`FORMS`].
 pub(super) fn run_until_panic(image: &Image) -> Result<()> {
     let mut qemu = Command::new("nice");
     // The newest processor that is fast to emulate; it has LSE.
@@ -66,7 +66,7 @@ pub(super) fn run_until_panic(image: &Image) -> Result<()> {
         "console=ttyAMA0 loglevel=5 mitigations=off random.trust_cpu=on nowatchdog panic=0 \
          preempt=full",
     );
-    let files = super::aarch64::FORMS.map(|(name, form)| (image.memory.with_extension(name), form));
+    let files = FORMS.map(|(name, form)| (image.memory.with_extension(name), form));
     let dump = Dump { at: PANICKED, files: &files, ends: true };
     match wait(&mut qemu, image, PATIENCE, &dump)? {
         Ended::Off { dumped: true } => Ok(()),

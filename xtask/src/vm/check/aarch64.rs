@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{dump, events, flightctl, last_words, samples, stress, text, wakeups};
-use crate::vm::aarch64::FORMS;
+use crate::vm::image::FORMS;
 
 /// What [`xtask/vm/machine.c`] does, in the words for it.
 const CALLS: &[&str] = &[
