@@ -16,7 +16,7 @@ pub struct Code {
     pub order: StoreOrder,
     /// Bytes of a kernel stack.
     pub stack_bytes: u32,
-    /// The bit that tells a 32-bit system call, in the word that [`compat_flags`] names.
+    /// The bit that tells a 32-bit system call, in the word at `Offsets::compat_flags`.
     pub compat_flag: u32,
 }
 
@@ -54,14 +54,6 @@ impl Code {
 fn page_bytes() -> u32 {
     let bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
     bytes.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or_default()
-}
-
-/// The member of `task_struct` that has [`Code::compat_flag`].
-pub const fn compat_flags(architecture: Architecture) -> &'static str {
-    match architecture {
-        Architecture::X86_64 => "thread_info.status",
-        Architecture::Aarch64 => "thread_info.flags",
-    }
 }
 
 /// What the rarer programs are given, by the kernel's BTF.
@@ -104,7 +96,6 @@ mod tests {
         let btf = Btf::read(std::path::Path::new("/sys/kernel/btf/vmlinux")).unwrap();
         let machine = machine(&btf, Architecture::HERE).unwrap();
         assert!(machine.sched_class > 0 && machine.register_bytes.is_multiple_of(8));
-        btf.member_offset("task_struct", compat_flags(Architecture::HERE)).unwrap();
         assert!(Code::here().stack_bytes.is_power_of_two());
     }
 }

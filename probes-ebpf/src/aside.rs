@@ -16,8 +16,7 @@ use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD, busy};
 use crate::atomic;
 use crate::cpu::now;
 use crate::global::given;
-use crate::lane::USED;
-use crate::pages::{BODY, NAMES, Page, UNIT, bounded, next_page, off, page};
+use crate::pages::{BODY, NAMES, Page, UNIT, USED, bounded, next_page, off, page};
 
 const TRACE: u32 = Lane::Trace as u32;
 

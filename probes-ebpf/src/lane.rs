@@ -11,10 +11,9 @@
 //! f7d327654b88), so two of its programs may meet on a CPU: there, `busy` is claimed by an atomic.
 //! So it is in the trace lane, where the one that comes second writes to a page aside (`aside.rs`).
 
-use core::mem::offset_of;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use flightrec_format::abi::page::{HEADER_LEN, Lane, RawHeader, Refusal};
+use flightrec_format::abi::page::{HEADER_LEN, Lane, Refusal};
 use flightrec_format::abi::record::{self, TICK_NS, counter, kind};
 use flightrec_format::abi::state::{CpuState, LaneState, busy};
 
@@ -22,7 +21,7 @@ use crate::aside::{NOWHERE, claim_at_once, claim_trace, is_waiting, settle};
 use crate::atomic;
 use crate::cpu::{now, this_cpu};
 use crate::pages::{
-    BODY, NAMES, Page, THREAD, TIME, UNIT, bounded, length, make_room, off, page, store,
+    BODY, NAMES, Page, THREAD, TIME, UNIT, USED, bounded, length, make_room, off, page, store,
     thread_header,
 };
 
@@ -216,9 +215,6 @@ impl<'a> Writer<'a> {
         self.lane
     }
 }
-
-/// Byte of a page at which it stands how much is in use.
-pub(crate) const USED: usize = offset_of!(RawHeader, used);
 
 /// A body that can be read by words.
 #[repr(C, align(8))]

@@ -68,6 +68,9 @@ pub(crate) const fn length(body: usize) -> u8 {
     ((8 + body) / UNIT) as u8
 }
 
+/// Byte of a page at which it stands how much is in use.
+pub(crate) const USED: usize = offset_of!(RawHeader, used);
+
 /// A page of a ring or table.
 #[repr(C, align(8))]
 pub(crate) struct Page([u8; PAGE_SIZE]);

@@ -10,7 +10,6 @@ use flightrec_format::abi::probe::{
 use flightrec_format::architecture::Architecture;
 
 use super::{Btf, BtfError, ring};
-use crate::machine::compat_flags;
 
 /// Looks up every member in the kernel's BTF; the first one that it lacks is the error.
 pub fn read_offsets(btf: &Btf, architecture: Architecture) -> Result<Offsets, BtfError> {
@@ -47,6 +46,14 @@ pub fn read_offsets(btf: &Btf, architecture: Architecture) -> Result<Offsets, Bt
         stack_pointer: register(btf, registers.stack_pointer)?,
         mode: register(btf, registers.mode)?,
     })
+}
+
+/// The member of `task_struct` that has the flag of 32-bit calls.
+const fn compat_flags(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::X86_64 => "thread_info.status",
+        Architecture::Aarch64 => "thread_info.flags",
+    }
 }
 
 /// Byte of a register in `pt_regs`, by its name in [`flightrec_format::architecture::Registers`].
