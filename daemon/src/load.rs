@@ -12,15 +12,17 @@ use aya::programs::ProgramError;
 use aya::{Ebpf, EbpfLoader};
 use flightrec_format::abi::page::RING_LANES;
 use flightrec_format::abi::pointee::PointeeTable;
-use flightrec_format::abi::probe::{CallTable, Offsets};
+use flightrec_format::abi::probe::{CallTable, Machine, Offsets};
 use flightrec_format::abi::state::CpuState;
+use flightrec_format::architecture::Architecture;
 use flightrec_format::live::sys::{self, Cast};
 use flightrec_format::meta::Lacking;
 use object::{Object, ObjectSection, SectionKind};
 use thiserror::Error;
 
 use crate::attachments::{Attachment, Hook, ProgramForm, Tracepoint};
-use crate::btf::{Btf, BtfError, check_registers, read_offsets};
+use crate::btf::{Btf, BtfError, read_offsets};
+use crate::machine::{self, Code};
 use crate::relocation::{self, RelocationValues};
 use crate::tracepoints::Tracepoints;
 
@@ -209,6 +211,8 @@ pub struct Frozen<'a> {
     pub seed: u32,
     /// From the running kernel's BTF.
     pub offsets: Offsets,
+    /// Of the machine.
+    pub machine: Machine,
     /// From the same; `None`: this kernel does not take it.
     pub cast: Option<Cast>,
     /// The optional groups that this kernel has, by their globals.
@@ -242,7 +246,7 @@ pub struct Frozen<'a> {
 }
 
 /// Looks up what the programs need of this kernel, and refuses one that they do not fit.
-pub fn examine(btf: &Btf, release: &str) -> Result<Offsets, LoadError> {
+pub fn examine(btf: &Btf, release: &str) -> Result<(Offsets, Machine), LoadError> {
     if kernel_version(release).is_some_and(|v| v < (6, 1)) {
         return Err(LoadError::Kernel { release: release.into() });
     }
@@ -252,8 +256,7 @@ pub fn examine(btf: &Btf, release: &str) -> Result<Offsets, LoadError> {
     {
         return Err(LoadError::SwitchShape { found });
     }
-    check_registers(btf)?;
-    Ok(read_offsets(btf)?)
+    Ok((read_offsets(btf, Architecture::HERE)?, machine::machine(btf, Architecture::HERE)?))
 }
 
 /// What of the rows that are wanted this kernel has.
@@ -349,6 +352,9 @@ struct Plain<T: Copy>(T);
 // SAFETY: `Offsets` is `repr(C)` of u32s without padding.
 unsafe impl aya::Pod for Plain<Offsets> {}
 
+// SAFETY: as above.
+unsafe impl aya::Pod for Plain<Machine> {}
+
 /// The programs and maps, before anything is attached.
 pub struct Loaded {
     /// All but what follows.
@@ -380,6 +386,8 @@ pub fn load(
     // For as long as what it is given lives.
     let mut loader: EbpfLoader<'_> = loader;
     let offsets = Plain(frozen.offsets);
+    let machine = Plain(frozen.machine);
+    let code = Code::here();
     let can_cast = u32::from(frozen.cast.is_some());
     let bytes = size_of::<CpuState>() as u32 * frozen.cpus.max(1);
     let state = sys::map_of_one(STATE, bytes).map_err(|e| match e.raw_os_error() {
@@ -392,6 +400,9 @@ pub fn load(
         state: state.as_raw_fd(),
         last_cpu,
         cast: frozen.cast,
+        order: code.order,
+        stack_bytes: code.stack_bytes,
+        compat_flag: code.compat_flag,
     };
     let (programs, begin) = relocation::put_in(PROBES, &known).map_err(LoadError::Members)?;
     for (global, words) in frozen.groups {
@@ -401,6 +412,7 @@ pub fn load(
         .btf(Some(btf))
         .override_global("SESSION", &frozen.secret, true)
         .override_global("OFFSETS", &offsets, true)
+        .override_global("MACHINE", &machine, true)
         .override_global("CAN_CAST", &can_cast, true)
         .override_global("NATIVE_CALLS", frozen.native, true)
         .override_global("COMPAT_CALLS", frozen.compat, true)

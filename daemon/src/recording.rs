@@ -22,6 +22,7 @@ use flightrec_format::abi::record::Act;
 use flightrec_format::abi::state::{
     CpuState, ENABLE_ALL, ENABLE_EXEC_ARGS, GIVEN_ALL, LaneState, entered,
 };
+use flightrec_format::architecture::Architecture;
 use flightrec_format::identity::public_id;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, LiveError, publish_meta};
@@ -323,13 +324,14 @@ impl Recording {
         let tables = &plan.tables;
         let native = call_table(&tables.native, false);
         let compat = call_table(&tables.compat, true);
-        let native_pointees = pointee_table(&tables.native, false);
-        let compat_pointees = pointee_table(&tables.compat, true);
+        let native_pointees = pointee_table(&tables.native, false, Architecture::HERE);
+        let compat_pointees = pointee_table(&tables.compat, true, Architecture::HERE);
         let cpus = plan.online.len() as u32;
         let frozen = Frozen {
             secret,
             seed: random().map_err(io("/dev/urandom"))? as u32 | 1,
             offsets: plan.offsets,
+            machine: plan.constants,
             cast: plan.cast,
             groups: &plan.choice.groups,
             native: &native,

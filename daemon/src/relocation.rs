@@ -1,10 +1,23 @@
 //! Offsets of the kernel's members into the instructions that load them ([`MARK`]), as a loader of
-//! C programs does by CO-RE; where the CPUs' states are ([`STATE`], [`LAST_CPU`]); and how an
-//! address becomes a pointer ([`CAST`]).
+//! C programs does by CO-RE; where the CPUs' states are ([`STATE`], [`LAST_CPU`]); how an address
+//! becomes a pointer ([`CAST`]); and what of the machine stands in hot paths ([`STACK_BYTES`],
+//! [`COMPAT_FLAG`], [`RELEASE`], [`BARRIER`]).
+//!
+//! # Order of stores
+//!
+//! x86_64 makes stores visible in the order of the program, so a store that publishes is a plain
+//! one. aarch64 does not. There a [`RELEASE`] becomes `BPF_STORE_REL` where the kernel has it (Linux
+//! 6.15; `stlr`), else, as a [`BARRIER`] does everywhere, `BPF_XCHG`: the kernel's memory model has
+//! an atomic operation that gives back a value be a full barrier, and its JIT compiles it so (`swpal`,
+//! or `ldxr`, `stlxr` and `dmb ish` on processors without LSE; `emit_lse_atomic`,
+//! `emit_ll_sc_atomic`, arch/arm64/net/bpf_jit_comp.c, Linux 6.1). Plain stores and `BPF_ADD`
+//! without a result order nothing.
 
 use std::ops::Range;
 
-use flightrec_format::abi::probe::{CAST, LAST_CPU, MARK, Offsets, STATE};
+use flightrec_format::abi::probe::{
+    BARRIER, CAST, COMPAT_FLAG, LAST_CPU, MARK, Offsets, RELEASE, STACK_BYTES, STATE,
+};
 use flightrec_format::live::sys::Cast;
 use object::{Object, ObjectSection, SectionKind};
 
@@ -17,6 +30,19 @@ const OFFSET: Range<usize> = 2..4;
 const CLASS: u8 = 7;
 const LDX: u8 = 1;
 const LD_IMM64: u8 = 0x18;
+/// The class of stores to memory (`BPF_STX`), and in an opcode its mode: a plain one (`BPF_MEM`), or
+/// an atomic one (`BPF_ATOMIC`).
+const STX: u8 = 3;
+const MODE: u8 = 0xe0;
+const MEM: u8 = 0x60;
+const ATOMIC: u8 = 0xc0;
+/// What the atomic one does (`BPF_XCHG`, `BPF_STORE_REL`).
+const EXCHANGE: i32 = 0xe1;
+const STORE_RELEASE: i32 = 0x110;
+/// An addition of a constant (`BPF_ALU64 | BPF_ADD | BPF_K`), and maskings by one (`BPF_ALU64` and
+/// `BPF_ALU | BPF_AND | BPF_K`).
+const ADD: u8 = 0x07;
+const AND: [u8; 2] = [0x57, 0x54];
 /// A jump where a register is at most the constant (`BPF_JMP | BPF_JLE | BPF_K`).
 const JUMP_AT_MOST: u8 = 0xb5;
 /// A constant into a register (`BPF_ALU64 | BPF_MOV | BPF_K`).
@@ -44,6 +70,23 @@ pub struct RelocationValues {
     pub last_cpu: u32,
     /// How an address becomes a pointer, where the kernel can do that.
     pub cast: Option<Cast>,
+    /// How a store publishes.
+    pub order: StoreOrder,
+    /// Bytes of a kernel stack.
+    pub stack_bytes: u32,
+    /// What [`COMPAT_FLAG`] stands for.
+    pub compat_flag: u32,
+}
+
+/// What makes stores visible in the order of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreOrder {
+    /// The machine itself.
+    Strong,
+    /// An exchange.
+    Exchange,
+    /// A store that says so where that suffices, else an exchange.
+    StoreRelease,
 }
 
 /// The programs with every marked load at the member's offset, and all else that is marked; in the
@@ -72,8 +115,16 @@ pub fn put_in(programs: &[u8], known: &RelocationValues) -> Result<(Vec<u8>, usi
             } else if opcode == MOVE && constant(insn) == Some(&mut CAST.to_le_bytes()) {
                 let call = insns.next().ok_or("a cast at a section's end")?;
                 cast(insn, call, known.cast)?;
+            } else if opcode == ADD && constant(insn) == Some(&mut STACK_BYTES.to_le_bytes()) {
+                set(insn, known.stack_bytes as i32);
+            } else if AND.contains(&opcode)
+                && constant(insn) == Some(&mut COMPAT_FLAG.to_le_bytes())
+            {
+                set(insn, known.compat_flag as i32);
             } else if opcode & CLASS == LDX {
                 place(insn, &known.offsets)?;
+            } else if opcode & (CLASS | MODE) == STX | MEM {
+                order(insn, known.order);
             }
         }
     }
@@ -140,6 +191,27 @@ fn place(insn: &mut [u8], offsets: &Offsets) -> Result<(), String> {
     Ok(())
 }
 
+/// One store.
+fn order(insn: &mut [u8], how: StoreOrder) {
+    let Some(Ok(field)) = insn.get_mut(OFFSET).map(<&mut [u8; 2]>::try_from) else { return };
+    let at = u16::from_le_bytes(*field);
+    let (at, separates) = match at {
+        RELEASE..MARK => (at - RELEASE, false),
+        BARRIER..RELEASE => (at - BARRIER, true),
+        _ => return,
+    };
+    *field = at.to_le_bytes();
+    let operation = match how {
+        StoreOrder::Strong => return,
+        StoreOrder::StoreRelease if !separates => STORE_RELEASE,
+        StoreOrder::StoreRelease | StoreOrder::Exchange => EXCHANGE,
+    };
+    if let Some(opcode) = insn.first_mut() {
+        *opcode = *opcode & !MODE | ATOMIC;
+    }
+    set(insn, operation);
+}
+
 /// The offsets by number.
 fn words(offsets: &Offsets) -> [u32; MEMBERS] {
     // SAFETY: `repr(C)` of so many u32s, as its size says.
@@ -164,6 +236,9 @@ mod tests {
             state: 77,
             last_cpu: 5,
             cast: Some(Cast { function: 1234, structure: 56 }),
+            order: StoreOrder::Strong,
+            stack_bytes: 65_536,
+            compat_flag: 0x40,
         }
     }
 
@@ -181,6 +256,33 @@ mod tests {
             let mut insn = plain;
             place(&mut insn, &offsets()).unwrap();
             assert_eq!(insn, plain);
+        }
+    }
+
+    #[test]
+    fn a_store_publishes_as_the_machine_does() {
+        let store = |opcode: u8, at: u16, operation: i32| {
+            let [low, high] = at.to_le_bytes();
+            let mut insn = [opcode, 0x21, low, high, 0, 0, 0, 0];
+            set(&mut insn, operation);
+            insn
+        };
+        // Of 32 bits and of 64.
+        for (plain, atomic) in [(0x63, 0xc3), (0x7b, 0xdb)] {
+            for (how, publishing, separating) in [
+                (StoreOrder::Strong, store(plain, 48, 0), store(plain, 48, 0)),
+                (StoreOrder::Exchange, store(atomic, 48, 0xe1), store(atomic, 48, 0xe1)),
+                (StoreOrder::StoreRelease, store(atomic, 48, 0x110), store(atomic, 48, 0xe1)),
+            ] {
+                for (mark, wanted) in [(RELEASE, publishing), (BARRIER, separating)] {
+                    let mut insn = store(plain, mark + 48, 0);
+                    order(&mut insn, how);
+                    assert_eq!(insn, wanted, "{how:?}");
+                }
+                let mut other = store(plain, 48, 0);
+                order(&mut other, how);
+                assert_eq!(other, store(plain, 48, 0), "{how:?}");
+            }
         }
     }
 
@@ -233,6 +335,7 @@ mod tests {
         assert_eq!(copy.as_ptr().align_offset(INSN), 0);
         let mut members = Vec::new();
         let (mut states, mut bounds, mut casts, mut calls) = (0, 0, 0, 0);
+        let (mut stacks, mut flags, mut stores) = (0, 0, 0);
         for (new, old) in copy.chunks(INSN).zip(PROBES.chunks(INSN)).filter(|(new, old)| new != old)
         {
             match (old[0], new[0]) {
@@ -250,13 +353,24 @@ mod tests {
                 (0x85, 0x85) => {
                     calls += usize::from(new == [0x85, KERNEL_FUNCTION, 0, 0, 210, 4, 0, 0]);
                 }
+                (ADD, ADD) => stacks += usize::from(new[4..] == 65_536u32.to_le_bytes()),
+                (0x57 | 0x54, 0x57 | 0x54) => flags += usize::from(new[4..] == [0x40, 0, 0, 0]),
+                (0x63 | 0x7b, 0x63 | 0x7b) => {
+                    stores += 1;
+                    assert!(u16::from_le_bytes([new[2], new[3]]) < 64, "{new:?}");
+                }
                 _ => members.push(u16::from_le_bytes([new[2], new[3]])),
             }
         }
         members.sort_unstable();
         members.dedup();
-        // Every event reads these: status, state, prio, pid, tgid, flags, start_time, cpu, stack.
-        assert_eq!(members, [1000, 1001, 1002, 1003, 1004, 1006, 1007, 1011, 1019]);
+        // Every event reads these: flags of a 32-bit call, state, prio, pid, tgid, flags,
+        // start_time, cpu, stack; and the registers behind them.
+        let every = [1000, 1001, 1002, 1003, 1004, 1006, 1007, 1011, 1019];
+        assert!(members.iter().copied().eq(every.into_iter().chain(1020..1000 + MEMBERS as u16)));
+        // Where a program looks who runs; at the beginning and the end of a call, of a thread that
+        // stops, and of a line of the log; where something is published.
+        assert!(stacks > 0 && flags > 0 && stores > 0, "{stacks} {flags} {stores}");
         // At an entry, in either form; where a bucket that runs short looks at who draws, three
         // times; and for the context of the two kinds of wakeup, of the three of requests to disks,
         // of waits for locks, of the two of connections, of results of io_uring and of configured

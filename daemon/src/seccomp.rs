@@ -9,6 +9,8 @@
 
 use std::io;
 
+use flightrec_format::architecture::Architecture;
+
 /// Commands of bpf(2) that a daemon which records makes, by `enum bpf_cmd`
 /// (include/uapi/linux/bpf.h), and what for.
 const COMMANDS: [(u32, &str); 8] = [
@@ -22,13 +24,44 @@ const COMMANDS: [(u32, &str); 8] = [
     (33, "BPF_ITER_CREATE: these walks"),
 ];
 
-/// `AUDIT_ARCH_X86_64` and `AUDIT_ARCH_I386`, include/uapi/linux/audit.h.
-const X86_64: u32 = 0xc000_003e;
-const I386: u32 = 0x4000_0003;
-/// bpf(2) and perf_event_open(2) there.
-const I386_CALLS: [u32; 2] = [357, 336];
-/// `__X32_SYSCALL_BIT`: calls of the third kind, of which none is made here.
-const X32: u32 = 0x4000_0000;
+/// What a filter has to tell apart on a machine.
+struct Calls {
+    /// `AUDIT_ARCH_…`, include/uapi/linux/audit.h: of its own calls, and of 32-bit ones.
+    native: u32,
+    compat: u32,
+    /// bpf(2) and perf_event_open(2), by the two tables.
+    own: [u32; 2],
+    narrow: [u32; 2],
+    /// What stands in a number of a third kind of calls, of which none is made here.
+    third: Option<u32>,
+}
+
+/// Of x86_64 (arch/x86/entry/syscalls; `__X32_SYSCALL_BIT`).
+const X86_64: Calls = Calls {
+    native: 0xc000_003e,
+    compat: 0x4000_0003,
+    own: [321, 298],
+    narrow: [357, 336],
+    third: Some(0x4000_0000),
+};
+
+/// Of aarch64 (include/uapi/asm-generic/unistd.h, arch/arm/tools/syscall.tbl).
+const AARCH64: Calls = Calls {
+    native: 0xc000_00b7,
+    compat: 0x4000_0028,
+    own: [280, 241],
+    narrow: [386, 364],
+    third: None,
+};
+
+impl Calls {
+    const fn of(architecture: Architecture) -> &'static Self {
+        match architecture {
+            Architecture::X86_64 => &X86_64,
+            Architecture::Aarch64 => &AARCH64,
+        }
+    }
+}
 
 /// Offsets in `struct seccomp_data`, include/uapi/linux/seccomp.h. Of an argument the low half is
 /// what an `int` is read from.
@@ -47,7 +80,7 @@ pub enum Threads {
 
 /// Forbids it from now on. `perf_events`: whether perf events are opened to attach again.
 pub fn forbid_loading(perf_events: bool, threads: Threads) -> io::Result<()> {
-    let filter = filter(perf_events);
+    let filter = filter(Calls::of(Architecture::HERE), perf_events);
     let program = libc::sock_fprog {
         len: u16::try_from(filter.len()).map_err(io::Error::other)?,
         filter: filter.as_ptr().cast_mut(),
@@ -82,7 +115,7 @@ pub fn forbid_loading(perf_events: bool, threads: Threads) -> io::Result<()> {
 }
 
 /// The filter's instructions: everything is allowed but what is named here.
-fn filter(perf_events: bool) -> Vec<libc::sock_filter> {
+fn filter(calls: &Calls, perf_events: bool) -> Vec<libc::sock_filter> {
     let statement = |code: u32, k| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let give = |what| statement(libc::BPF_RET | libc::BPF_K, what);
@@ -94,23 +127,23 @@ fn filter(perf_events: bool) -> Vec<libc::sock_filter> {
         jf: 1,
         k,
     };
-    let (bpf, perf) = (libc::SYS_bpf as u32, libc::SYS_perf_event_open as u32);
+    let [bpf, perf] = calls.own;
 
     let mut all = vec![load(ARCH)];
     let mut foreign = vec![load(NUMBER)];
-    for call in I386_CALLS {
+    for call in calls.narrow {
         foreign.extend([unless(call), give(deny)]);
     }
     foreign.push(give(allow));
     // 32-bit programs, which a hook may be.
-    let mut other = vec![load(ARCH), unless(I386)];
+    let mut other = vec![load(ARCH), unless(calls.compat)];
     other.push(jump(1));
     other.push(give(deny));
     other.extend(foreign);
 
     let mut native = vec![load(NUMBER)];
-    for call in [bpf, perf] {
-        native.extend([unless(call | X32), give(deny)]);
+    for (call, third) in [bpf, perf].into_iter().zip(calls.third.into_iter().cycle()) {
+        native.extend([unless(call | third), give(deny)]);
     }
     if !perf_events {
         native.extend([unless(perf), give(deny)]);
@@ -122,7 +155,7 @@ fn filter(perf_events: bool) -> Vec<libc::sock_filter> {
     native.extend(commands);
 
     // Behind the first load: on to the native part where it is that, else over it.
-    all.extend([unless(X86_64), jump(1), jump(native.len() as u32)]);
+    all.extend([unless(calls.native), jump(1), jump(native.len() as u32)]);
     all.extend(native);
     all.extend(other);
     all
@@ -171,11 +204,15 @@ mod tests {
                 }
                 assert_eq!(perf_event(), if perf_events { perf_before } else { libc::EPERM });
                 // Another kind of call does not get around it (`__X32_SYSCALL_BIT`).
-                // SAFETY: as above.
-                let r = unsafe {
-                    libc::syscall(libc::SYS_bpf | i64::from(X32), 5, std::ptr::null::<u8>(), 0)
-                };
-                assert_eq!((r, io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EPERM)));
+                if let Some(third) = Calls::of(Architecture::HERE).third {
+                    // SAFETY: as above.
+                    let r = unsafe {
+                        let call = libc::SYS_bpf | i64::from(third);
+                        libc::syscall(call, 5, std::ptr::null::<u8>(), 0)
+                    };
+                    let error = io::Error::last_os_error().raw_os_error();
+                    assert_eq!((r, error), (-1, Some(libc::EPERM)));
+                }
                 assert!(
                     std::fs::read_to_string("/proc/self/status").is_ok(),
                     "other calls are made as before"
@@ -212,29 +249,35 @@ mod tests {
     fn on_every_architecture() {
         let deny = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
         let allow = libc::SECCOMP_RET_ALLOW;
-        let filter = filter(false);
-        let (bpf, perf) = (libc::SYS_bpf as u32, libc::SYS_perf_event_open as u32);
-        let cases = [
-            (X86_64, bpf, 5, deny),
-            (X86_64, bpf, 7, allow),
-            (X86_64, bpf | X32, 7, deny),
-            (X86_64, perf | X32, 7, deny),
-            (X86_64, perf, 0, deny),
-            (X86_64, 0, 5, allow),
-            (X86_64, 357, 5, allow),
-            (I386, 357, 7, deny),
-            (I386, 336, 7, deny),
-            (I386, 3, 5, allow),
-            (I386, bpf, 5, allow),
-            (0x1234, 3, 0, deny),
-        ];
-        for (arch, number, argument, wanted) in cases {
-            assert_eq!(
-                judge(&filter, arch, number, argument),
-                wanted,
-                "{arch:x} {number} {argument}"
-            );
+        for of in [&X86_64, &AARCH64] {
+            let closed = filter(of, false);
+            let ([bpf, perf], [narrow_bpf, narrow_perf]) = (of.own, of.narrow);
+            let cases = [
+                (of.native, bpf, 5, deny),
+                (of.native, bpf, 7, allow),
+                (of.native, perf, 0, deny),
+                (of.native, 0, 5, allow),
+                (of.native, narrow_bpf, 5, allow),
+                (of.compat, narrow_bpf, 7, deny),
+                (of.compat, narrow_perf, 7, deny),
+                (of.compat, 3, 5, allow),
+                (of.compat, bpf, 5, allow),
+                (0x1234, 3, 0, deny),
+            ];
+            let third = of
+                .third
+                .into_iter()
+                .flat_map(|third| [bpf, perf].map(|call| (of.native, call | third, 7, deny)));
+            for (arch, number, argument, wanted) in cases.into_iter().chain(third) {
+                assert_eq!(
+                    judge(&closed, arch, number, argument),
+                    wanted,
+                    "{arch:x} {number} {argument}"
+                );
+            }
+            assert_eq!(judge(&filter(of, true), of.native, perf, 0), allow);
         }
-        assert_eq!(judge(&super::filter(true), X86_64, perf, 0), allow);
+        let here = Calls::of(Architecture::HERE);
+        assert_eq!(here.own.map(i64::from), [libc::SYS_bpf, libc::SYS_perf_event_open]);
     }
 }

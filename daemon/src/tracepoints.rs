@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use flightrec_format::architecture::Architecture;
 use flightrec_format::meta::Syscall;
 use nix::sys::utsname::uname;
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,8 @@ impl Tracepoints {
         rows: &[Attachment],
         traces: &[Trace],
     ) -> Result<Self, TracefsError> {
-        let SyscallTables { native, compat, unpublished } = SyscallTables::read(tracefs)?;
+        let SyscallTables { native, compat, unpublished } =
+            SyscallTables::read(tracefs, Architecture::HERE)?;
         let mut numbers = BTreeMap::new();
         for row in rows {
             let Some((tracepoint, form)) = row.tracepoint() else { continue };

@@ -11,6 +11,8 @@
 pub mod abi;
 
 #[cfg(feature = "std")]
+pub mod architecture;
+#[cfg(feature = "std")]
 pub mod chunks;
 #[cfg(feature = "std")]
 pub mod containers;

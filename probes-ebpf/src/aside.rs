@@ -16,7 +16,7 @@ use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD, busy};
 use crate::atomic;
 use crate::cpu::now;
 use crate::global::given;
-use crate::pages::{BODY, NAMES, Page, UNIT, bounded, next_page, off, page};
+use crate::pages::{BODY, NAMES, Page, UNIT, USED, bounded, next_page, off, page};
 
 const TRACE: u32 = Lane::Trace as u32;
 
@@ -169,7 +169,7 @@ fn copy<const MOST: usize>(state: &mut CpuState) -> u32 {
         compiler_fence(Ordering::Release);
         let used = ((HEADER_LEN + at + size) / UNIT) as u32;
         // SAFETY: a field of the page.
-        unsafe { (&raw mut (*Page::header(to)).used).write_volatile(used) };
+        unsafe { atomic::publish::<USED>(to.cast(), used) };
         lane.off = (at + size) as u32;
         lane.base = aside.base;
         lane.tid = aside.tid;

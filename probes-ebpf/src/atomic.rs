@@ -1,6 +1,66 @@
-//! The few atomic operations, all off the hot paths. Rust's own are missing for the BPF target.
+//! The few atomic operations, all off the hot paths, and the stores that publish. Rust's own are
+//! missing for the BPF target.
+//!
+//! Where stores become visible in the order of the program (x86_64), the stores that publish are
+//! plain ones. Elsewhere (aarch64) the loader makes other instructions of them
+//! (`daemon/src/relocation.rs` says which, and on which kernels).
 
 use core::arch::asm;
+
+use flightrec_format::abi::probe::{BARRIER, RELEASE};
+
+/// Stores 32 bits, `AT` bytes behind an address, of which a reader on another CPU that sees them
+/// sees what was stored before.
+///
+/// # Safety
+/// An aligned word of a map's value.
+#[inline(always)]
+pub(crate) unsafe fn publish<const AT: usize>(p: *mut u8, v: u32) {
+    // SAFETY: by the contract. What becomes of the value's register depends on the instruction.
+    unsafe {
+        asm!("*(u32 *)({p} + {at}) = {v}", p = in(reg) p, v = inout(reg) u64::from(v) => _,
+            at = const RELEASE as usize + AT, options(nostack))
+    };
+}
+
+/// The same of 64 bits.
+///
+/// # Safety
+/// As [`publish`].
+#[inline(always)]
+pub(crate) unsafe fn publish_long<const AT: usize>(p: *mut u8, v: u64) {
+    // SAFETY: as above.
+    unsafe {
+        asm!("*(u64 *)({p} + {at}) = {v}", p = in(reg) p, v = inout(reg) v => _,
+            at = const RELEASE as usize + AT, options(nostack))
+    };
+}
+
+/// As [`publish`], and a reader that sees what is stored later sees this as well.
+///
+/// # Safety
+/// As [`publish`].
+#[inline(always)]
+pub(crate) unsafe fn separate<const AT: usize>(p: *mut u8, v: u32) {
+    // SAFETY: as above.
+    unsafe {
+        asm!("*(u32 *)({p} + {at}) = {v}", p = in(reg) p, v = inout(reg) u64::from(v) => _,
+            at = const BARRIER as usize + AT, options(nostack))
+    };
+}
+
+/// The same of 64 bits.
+///
+/// # Safety
+/// As [`publish`].
+#[inline(always)]
+pub(crate) unsafe fn separate_long<const AT: usize>(p: *mut u8, v: u64) {
+    // SAFETY: as above.
+    unsafe {
+        asm!("*(u64 *)({p} + {at}) = {v}", p = in(reg) p, v = inout(reg) v => _,
+            at = const BARRIER as usize + AT, options(nostack))
+    };
+}
 
 /// Stores `new` where `old` stands, at once; says whether it did.
 ///

@@ -8,10 +8,11 @@ use aya_ebpf::macros::{btf_tracepoint, map};
 use aya_ebpf::maps::RingBuf;
 use aya_ebpf::programs::BtfTracePointContext;
 use core::ffi::c_void;
-use flightrec_format::abi::probe::{LOG_LINE, LogLine, WRITTEN, regs};
+use flightrec_format::abi::probe::{CALLS, LOG_LINE, LogLine, WRITES, WRITTEN};
 
 use crate::files::device;
 use crate::kernel::{Regs, Task, comm_bytes};
+use crate::syscalls::call_entry;
 
 /// Beginnings of lines, and who logged them.
 #[map(name = "kernel_log")]
@@ -19,9 +20,6 @@ static KERNEL_LOG: RingBuf = RingBuf::with_byte_size(64 << 10, 0);
 
 /// /dev/kmsg: `MKDEV(MEM_MAJOR, 11)` (drivers/char/mem.c, include/linux/kdev_t.h, Linux 6.1).
 const KMSG: u32 = 1 << 20 | 11;
-/// write, writev, pwrite64, pwritev, pwritev2; the same of the 32-bit table.
-const WRITES: [i64; 5] = [1, 20, 18, 296, 328];
-const WRITES_COMPAT: [i64; 5] = [4, 146, 181, 334, 379];
 
 /// `printk:console`: `text`, `len`. Every line passes here, whatever its level (`printk_sprint`,
 /// kernel/printk/printk.c, Linux 6.1). Where it comes from (`facility`) is no argument of it, and
@@ -56,8 +54,10 @@ fn writes(task: Task) -> bool {
     let registers =
         Regs::from_arg(unsafe { bpf_task_pt_regs(task.as_ptr() as *mut _) } as *const u8);
     let nr = registers.nr();
-    let (calls, fd) = if task.is_compat() { (WRITES_COMPAT, regs::BX) } else { (WRITES, regs::DI) };
-    let [a, b, c, d, e] = calls;
-    (nr == a || nr == b || nr == c || nr == d || nr == e)
-        && device(task, registers.register(fd) as u32) == KMSG
+    let is_compat = task.is_compat();
+    if nr < 0 || nr >= CALLS as i64 || call_entry(is_compat, nr as u64) & WRITES == 0 {
+        return false;
+    }
+    let fd = if is_compat { registers.compat_argument(0) } else { registers.argument(0) };
+    device(task, fd as u32) == KMSG
 }

@@ -1,8 +1,9 @@
 //! In which context a program runs: in a thread, or in an interrupt that has nothing to do with
 //! the thread it hit.
 //!
-//! The CPU's preemption count tells ([`preempt`]). Its address is found once for each CPU, at a
-//! switch: see [`ContextOffsets`].
+//! The preemption count tells ([`preempt`]). Where it is a variable of each CPU, its address is
+//! found once for each, at a switch: see [`ContextOffsets`]. Elsewhere it is the running thread's,
+//! whom an interrupt does not change.
 
 use flightrec_format::abi::probe::{ABSENT, ContextOffsets, preempt};
 use flightrec_format::abi::record::WakeContext;
@@ -19,6 +20,7 @@ static CONTEXT_OFFSETS: ContextOffsets = ContextOffsets {
     softirq_disable_cnt: 0,
     hardirq: 0,
     nmi: 0,
+    in_task: 0,
 };
 
 /// The member of [`CONTEXT_OFFSETS`], read so that the compiler does not assume its initial value.
@@ -32,7 +34,14 @@ macro_rules! offset {
 /// Whether this kernel tells at all. A constant to the verifier.
 #[inline(always)]
 fn is_known() -> bool {
-    offset!(cfs_rq) != 0
+    offset!(cfs_rq) != 0 || is_in_task()
+}
+
+/// Whether the count is the running thread's, and not a variable of each CPU. A constant to the
+/// verifier.
+#[inline(always)]
+fn is_in_task() -> bool {
+    offset!(in_task) != 0
 }
 
 /// The preemption count at an address that [`find`] found.
@@ -45,7 +54,7 @@ fn count(address: u64) -> u32 {
 /// stops on this CPU, so one of its run queue.
 #[inline(always)]
 pub(crate) fn see(state: &mut CpuState, prev: Task) {
-    if is_known() && state.preempt_count == 0 {
+    if is_known() && !is_in_task() && state.preempt_count == 0 {
         find(state, prev.as_ptr());
     }
 }
@@ -65,10 +74,11 @@ fn find(state: &mut CpuState, prev: *const u8) -> u32 {
 /// What the CPU does, as [`WakeContext`]. `address`: its [`CpuState::preempt_count`].
 #[inline(always)]
 pub(crate) fn now(address: u64) -> u8 {
-    if !is_known() || address <= NO_PREEMPT_COUNT {
+    if !is_known() || !is_in_task() && address <= NO_PREEMPT_COUNT {
         return WakeContext::Unknown as u8;
     }
-    let count = count(address);
+    let count =
+        if is_in_task() { Task::current().word(offset!(in_task) as usize) } else { count(address) };
     if count & offset!(nmi) != 0 {
         WakeContext::Nmi as u8
     } else if count & offset!(hardirq) != 0 {

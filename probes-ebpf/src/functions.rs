@@ -17,15 +17,14 @@ use aya_ebpf::macros::{map, uprobe};
 use aya_ebpf::maps::Array;
 use aya_ebpf::programs::ProbeContext;
 use flightrec_format::abi::function::{
-    self, ARGUMENTS, BASE, Calls, CpuCalls, FUNCTIONS, INDEX, MEMORY, Mark, Operand, REGISTERS,
-    SIGNED,
+    self, ARGUMENTS, BASE, Calls, CpuCalls, FUNCTIONS, INDEX, MEMORY, Mark, Operand, SIGNED,
 };
 use flightrec_format::abi::kinds::Function;
 use flightrec_format::abi::record::kind;
 
 use crate::atomic;
 use crate::cpu::this_cpu;
-use crate::kernel::arg;
+use crate::kernel::{machine, member};
 use crate::trace::{Payer, open, room};
 
 /// By CPU.
@@ -36,16 +35,6 @@ static CALLS: Array<CpuCalls> = Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAP
 static MARKS: Array<Mark> =
     Array::with_max_entries(function::MARKS as u32, 1 << 10 /* BPF_F_MMAPABLE */);
 
-/// Registers in `struct pt_regs`, by words (arch/x86/include/asm/ptrace.h, Linux 6.1).
-const R9: usize = 8;
-const R8: usize = 9;
-const AX: usize = 10;
-const CX: usize = 11;
-const DX: usize = 12;
-const SI: usize = 13;
-const DI: usize = 14;
-const SP: usize = 19;
-
 /// A function is called.
 #[uprobe]
 fn function_entry(ctx: ProbeContext) -> u32 {
@@ -55,14 +44,14 @@ fn function_entry(ctx: ProbeContext) -> u32 {
     record(Function {
         probe: number,
         point: function::ENTRY,
-        stack: arg::<SP>(ctx) as u32,
+        stack: member!(ctx, stack_pointer, u64) as u32,
         arguments: ARGUMENTS as u32,
-        a0: arg::<DI>(ctx),
-        a1: arg::<SI>(ctx),
-        a2: arg::<DX>(ctx),
-        a3: arg::<CX>(ctx),
-        a4: arg::<R8>(ctx),
-        a5: arg::<R9>(ctx),
+        a0: member!(ctx, function_arguments, 0, u64),
+        a1: member!(ctx, function_arguments, 1, u64),
+        a2: member!(ctx, function_arguments, 2, u64),
+        a3: member!(ctx, function_arguments, 3, u64),
+        a4: member!(ctx, function_arguments, 4, u64),
+        a5: member!(ctx, function_arguments, 5, u64),
     });
     0
 }
@@ -76,9 +65,9 @@ fn function_return(ctx: ProbeContext) -> u32 {
     record(Function {
         probe: number,
         point: function::RETURN,
-        stack: arg::<SP>(ctx) as u32,
+        stack: member!(ctx, stack_pointer, u64) as u32,
         arguments: 1,
-        a0: arg::<AX>(ctx),
+        a0: member!(ctx, function_result, u64),
         a1: 0,
         a2: 0,
         a3: 0,
@@ -98,7 +87,7 @@ fn function_mark(ctx: ProbeContext) -> u32 {
     record(Function {
         probe: number,
         point: function::MARK,
-        stack: arg::<SP>(ctx) as u32,
+        stack: member!(ctx, stack_pointer, u64) as u32,
         arguments: mark.count as u32,
         a0: value(ctx, mark, 0),
         a1: value(ctx, mark, 1),
@@ -192,7 +181,7 @@ fn own_bits(value: u64, operand: &Operand) -> u64 {
 #[inline(always)]
 fn register(ctx: *mut c_void, at: u32) -> u64 {
     let mut word = 0u64;
-    if at <= REGISTERS - 8 {
+    if u64::from(at) + 8 <= u64::from(machine().register_bytes) {
         // SAFETY: 8 bytes of this program's stack. The verifier takes no load from its context at
         // an offset that varies, but the helper does.
         unsafe {

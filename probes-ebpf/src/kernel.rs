@@ -8,16 +8,15 @@
 
 use core::arch::asm;
 use core::ffi::c_void;
-use core::mem::offset_of;
 
 use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_probe_read_kernel};
-use flightrec_format::abi::probe::{CAST, IoWaitOffsets, MARK, Offsets, regs};
+use flightrec_format::abi::probe::{ARGUMENTS, CAST, COMPAT_FLAG, IoWaitOffsets, Machine, Offsets};
 use flightrec_format::abi::record::Comm;
 
 /// Filled by the loader (`daemon/src/load.rs`).
 #[unsafe(no_mangle)]
 static OFFSETS: Offsets = Offsets {
-    thread_status: 0,
+    compat_flags: 0,
     state: 0,
     prio: 0,
     pid: 0,
@@ -37,7 +36,32 @@ static OFFSETS: Offsets = Offsets {
     arg_end: 0,
     bprm_filename: 0,
     stack: 0,
+    arguments: [0; ARGUMENTS],
+    compat_arguments: [0; ARGUMENTS],
+    call_number: 0,
+    function_arguments: [0; ARGUMENTS],
+    function_result: 0,
+    stack_pointer: 0,
+    mode: 0,
 };
+
+/// Filled by the loader.
+#[unsafe(no_mangle)]
+static MACHINE: Machine = Machine {
+    user_bits: 0,
+    user_mode_mask: 0,
+    user_mode: 0,
+    register_bytes: 0,
+    has_x32: 0,
+    sched_class: 0,
+};
+
+/// What the loader said of the machine. Constants to the verifier.
+#[inline(always)]
+pub(crate) fn machine() -> Machine {
+    // SAFETY: a static of ours; volatile because the loader replaces its value.
+    unsafe { (&raw const MACHINE).read_volatile() }
+}
 
 /// The member of [`OFFSETS`], read so that the compiler does not assume its initial value. For use
 /// inside `unsafe`: a static of ours, so the read is always sound.
@@ -69,8 +93,6 @@ const PF_EXITING: u32 = 0x4;
 const PF_IO_WORKER: u32 = 0x10;
 const PF_USER_WORKER: u32 = 0x4000;
 const PF_KTHREAD: u32 = 0x0020_0000;
-/// `TS_COMPAT`, arch/x86/include/asm/thread_info.h, Linux 6.1.
-const TS_COMPAT: u32 = 2;
 
 /// A pointer to the kernel's structure, as the verifier typed it.
 #[derive(Clone, Copy)]
@@ -101,18 +123,25 @@ unsafe fn load<T: Copy>(p: *const u8, offset: usize) -> T {
 /// Loads a 32-bit (`u32`) or 64-bit (`u64`) member of `task_struct` at an offset that the loader
 /// puts into the instruction itself ([`MARK`]).
 macro_rules! member {
-    ($p:expr, $member:ident, $width:ident) => {{
+    ($p:expr, $member:ident, $width:ident) => {
+        $crate::kernel::member!($p, $member, 0, $width)
+    };
+    // Of a member that is an array: its element `i`.
+    ($p:expr, $member:ident, $i:expr, $width:ident) => {{
         let value: u64;
         // SAFETY: a load that the verifier checks, of a pointer that it tracks.
         unsafe {
-            asm!(concat!("{value} = *(", stringify!($width), " *)({p} + {at})"),
+            core::arch::asm!(concat!("{value} = *(", stringify!($width), " *)({p} + {at})"),
                 value = out(reg) value, p = in(reg) $p,
-                at = const MARK as usize + offset_of!(Offsets, $member) / 4,
+                at = const flightrec_format::abi::probe::MARK as usize
+                    + core::mem::offset_of!(flightrec_format::abi::probe::Offsets, $member) / 4
+                    + $i,
                 options(readonly, nostack, preserves_flags));
         }
         value as $width
     }};
 }
+pub(crate) use member;
 
 /// Argument `N` of a tracepoint, loaded here and each time anew: a program has four registers that
 /// outlive a call of the kernel, and what the context holds needs none of them.
@@ -224,7 +253,13 @@ impl Task {
     /// Whether the system call that it is in came by the 32-bit entry.
     #[inline(always)]
     pub(crate) fn is_compat(self) -> bool {
-        member!(self.0, thread_status, u32) & TS_COMPAT != 0
+        let mut flags = member!(self.0, compat_flags, u32);
+        // SAFETY: arithmetic on one register; the loader puts in the bit.
+        unsafe {
+            asm!("{flags} &= {bit}", flags = inout(reg) flags, bit = const COMPAT_FLAG,
+                options(nomem, nostack));
+        }
+        flags != 0
     }
 
     /// Where its kernel stack begins.
@@ -343,19 +378,40 @@ impl Regs {
         Self(p)
     }
 
-    /// One of the registers, at its offset in `pt_regs`.
+    /// Argument `i` (0 to 5) of the system call that the thread is in. The offset is a constant of
+    /// the instruction, so there is one for each.
     #[inline(always)]
-    pub(crate) fn register(self, offset: u32) -> u64 {
-        // SAFETY: see `load`.
-        unsafe { load(self.0, offset as usize) }
+    pub(crate) fn argument(self, i: usize) -> u64 {
+        match i {
+            0 => member!(self.0, arguments, 0, u64),
+            1 => member!(self.0, arguments, 1, u64),
+            2 => member!(self.0, arguments, 2, u64),
+            3 => member!(self.0, arguments, 3, u64),
+            4 => member!(self.0, arguments, 4, u64),
+            _ => member!(self.0, arguments, 5, u64),
+        }
+    }
+
+    /// The same of a 32-bit call.
+    #[inline(always)]
+    pub(crate) fn compat_argument(self, i: usize) -> u64 {
+        0xffff_ffff
+            & match i {
+                0 => member!(self.0, compat_arguments, 0, u64),
+                1 => member!(self.0, compat_arguments, 1, u64),
+                2 => member!(self.0, compat_arguments, 2, u64),
+                3 => member!(self.0, compat_arguments, 3, u64),
+                4 => member!(self.0, compat_arguments, 4, u64),
+                _ => member!(self.0, compat_arguments, 5, u64),
+            }
     }
 
     /// The number of the system call that the thread is in; negative: in none.
     #[inline(always)]
     pub(crate) fn nr(self) -> i64 {
-        // `syscall_get_nr` cuts it to an int (arch/x86/include/asm/syscall.h).
-        // SAFETY: see `load`.
-        unsafe { load::<i32>(self.0, regs::ORIG_AX as usize) as i64 }
+        // `syscall_get_nr` cuts it to an int (arch/x86/include/asm/syscall.h), or it is one
+        // (arch/arm64/include/asm/ptrace.h, Linux 6.1).
+        i64::from(member!(self.0, call_number, u32) as i32)
     }
 }
 

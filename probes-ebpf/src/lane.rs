@@ -4,7 +4,7 @@
 //! exception that [`LaneState::busy`] refuses and counts: `sched_waking` of a thread that wakes
 //! itself runs with interrupts on (`try_to_wake_up`, kernel/sched/core.c, Linux 6.1), so an
 //! interrupt may bring another scheduling event in the middle of it. So plain stores suffice, and
-//! the store of `used`, last, publishes. Readers: `format/src/live`. (On PREEMPT_RT, signals are
+//! the store of `used`, last, publishes (`atomic::publish`). Readers: `format/src/live`. (On PREEMPT_RT, signals are
 //! such an exception, too, as the lock under which they are sent sleeps there.)
 //!
 //! The task lane's tracepoints are preemptible from Linux 7.0 on (kernel commits a46023d5616e,
@@ -21,7 +21,7 @@ use crate::aside::{NOWHERE, claim_at_once, claim_trace, is_waiting, settle};
 use crate::atomic;
 use crate::cpu::{now, this_cpu};
 use crate::pages::{
-    BODY, NAMES, Page, THREAD, TIME, UNIT, bounded, length, make_room, off, page, store,
+    BODY, NAMES, Page, THREAD, TIME, UNIT, USED, bounded, length, make_room, off, page, store,
     thread_header,
 };
 
@@ -196,10 +196,9 @@ impl<'a> Writer<'a> {
     #[inline(always)]
     pub(crate) fn publish(self, kind: u8) -> &'a mut LaneState {
         compiler_fence(Ordering::Release);
-        let header = Page::header(self.page);
-        // SAFETY: a field of the page. Volatile and last: the publishing store. Stores are not
-        // reordered on x86_64, the one machine supported.
-        unsafe { (&raw mut (*header).used).write_volatile(((HEADER_LEN + self.at) / UNIT) as u32) };
+        let used = ((HEADER_LEN + self.at) / UNIT) as u32;
+        // SAFETY: a field of the page. The publishing store.
+        unsafe { atomic::publish::<USED>(self.page.cast(), used) };
         self.lane.off = self.at as u32;
         self.lane.events[counter(kind)] += 1;
         compiler_fence(Ordering::Release);

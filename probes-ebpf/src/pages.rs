@@ -1,6 +1,7 @@
 //! The pages of the rings: what they are made of, and how a lane finds room in them.
 
 use core::arch::asm;
+use core::mem::offset_of;
 
 use aya_ebpf::helpers::generated::bpf_ktime_get_tai_ns;
 use aya_ebpf::macros::map;
@@ -14,6 +15,7 @@ use flightrec_format::abi::page::{
 use flightrec_format::abi::record::{self, kind};
 use flightrec_format::abi::state::{LaneState, NO_THREAD};
 
+use crate::atomic;
 use crate::cpu::{cpu, now, state_of};
 use crate::global::given;
 
@@ -65,6 +67,9 @@ pub(crate) unsafe fn load<const AT: usize>(p: *const u8) -> u64 {
 pub(crate) const fn length(body: usize) -> u8 {
     ((8 + body) / UNIT) as u8
 }
+
+/// Byte of a page at which it stands how much is in use.
+pub(crate) const USED: usize = offset_of!(RawHeader, used);
 
 /// A page of a ring or table.
 #[repr(C, align(8))]
@@ -194,7 +199,8 @@ pub(crate) fn next_page(lane: &mut LaneState, name: u32, time: u64) -> u32 {
     // keeps the order.
     unsafe {
         (&raw mut (*header).used).write_volatile(0);
-        (&raw mut (*header).seq).write_volatile(seq);
+        // A reader that sees this sees `used`, and one that sees what follows sees this.
+        atomic::separate_long::<{ offset_of!(RawHeader, seq) }>(page.cast(), seq);
         (&raw mut (*header).magic).write_volatile(MAGIC);
         (&raw mut (*header).session).write_volatile((&raw const SESSION).read_volatile());
         (&raw mut (*header).version).write_volatile(VERSION);

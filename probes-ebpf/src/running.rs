@@ -9,13 +9,10 @@
 
 use core::arch::asm;
 
+use flightrec_format::abi::probe::STACK_BYTES;
 use flightrec_format::abi::state::{CpuState, ENABLE_TASK};
 
 use crate::kernel::Task;
-
-/// What any kernel stack has, bytes (`THREAD_SIZE`, arch/x86/include/asm/page_64_types.h, Linux
-/// 6.1; more with KASAN, so that the kernel is asked there).
-const STACK: i32 = 16384;
 
 /// Notes the thread that runs, or will behind this switch. Without the programs on task life nobody
 /// tells when it takes its leader's id (see `sched_process_exec`), so its stack is not noted then.
@@ -51,10 +48,10 @@ fn ask(state: &mut CpuState) -> u32 {
 #[inline(always)]
 fn is_here(state: &CpuState) -> bool {
     let mut end = state.running.stack;
-    // SAFETY: comparisons of the frame's address.
+    // SAFETY: comparisons of the frame's address; the loader puts in the size.
     unsafe {
         asm!("if r10 < {end} goto +2", "{end} += {size}", "if r10 < {end} goto +1", "{end} = 0",
-            end = inout(reg) end, size = const STACK, options(nomem, nostack));
+            end = inout(reg) end, size = const STACK_BYTES, options(nomem, nostack));
     }
     end != 0
 }

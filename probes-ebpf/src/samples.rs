@@ -26,7 +26,7 @@ use flightrec_format::abi::state::{CpuState, ENABLE_SAMPLES, LIMIT_SCHED};
 use crate::aside::trace_has_place;
 use crate::cpu::{now, this_cpu};
 use crate::global::given;
-use crate::kernel::{Task, arg};
+use crate::kernel::{Task, machine, member};
 use crate::lane::Writer;
 use crate::pages::{BODY, NAMES, UNIT, bounded, load, store};
 use crate::{atomic, budget, stacks};
@@ -82,17 +82,6 @@ const AT: usize = 24;
 const USER_STACK: u64 = 1 << 8;
 const USER_BUILD_ID: u64 = 1 << 11;
 
-/// Bits of a program's addresses (`TASK_SIZE_MAX`, arch/x86/include/asm/page_64_types.h, Linux
-/// 6.1). What is no such address is what a walk comes to that has left the frames, and ends the
-/// stack. So is a byte of a file from before its beginning, which Linux 6.1 makes of an address
-/// below a mapping (`find_vma` in `stack_map_get_build_id_offset`).
-const USER_BITS: u32 = 47;
-
-/// Place of `cs` among the words of `pt_regs` (arch/x86/include/asm/ptrace.h, Linux 6.1 and 6.18):
-/// its two lowest bits tell whether a program's instruction was interrupted (`user_mode`).
-const CS: usize = 17;
-const PRIVILEGE: u64 = 3;
-
 /// The record with most frames, and with THREAD and TIME.
 const RECORD: usize = 8 + KERNEL + USER;
 const ROOM: usize = NAMES + RECORD;
@@ -119,7 +108,8 @@ fn sample(ctx: PerfEventContext) -> u32 {
         return 0;
     }
     let Some(scratch) = SCRATCH.get_ptr_mut(0) else { return 0 };
-    let mode = if arg::<CS>(ctx) & PRIVILEGE == PRIVILEGE { USER_MODE } else { 0 };
+    let mode = member!(ctx, mode, u64) & u64::from(machine().user_mode_mask);
+    let mode = if mode == u64::from(machine().user_mode) { USER_MODE } else { 0 };
     let began = now();
     // SAFETY: words of our own.
     unsafe {
@@ -271,7 +261,11 @@ fn take_user(ctx: *mut c_void, most: u32, scratch: *mut Scratch) -> u32 {
             let entry = (&raw mut (*scratch).user).cast::<u64>().add(i * BUILD_ID_WORDS);
             let bytes = entry.cast::<u8>();
             let at = load::<AT>(bytes);
-            if at >> USER_BITS != 0 {
+            // What is no address of a program's is what a walk comes to that has left the frames,
+            // and ends the stack. So is a byte of a file from before its beginning, which Linux
+            // 6.1 makes of an address below a mapping (`find_vma` in
+            // `stack_map_get_build_id_offset`).
+            if at >> machine().user_bits != 0 {
                 word!(scratch, user_frames = i as u64);
                 break;
             }
@@ -315,7 +309,7 @@ extern "C" fn binary_number(a: u64, b: u64, c: u32) -> u32 {
                 store::<8>(id, b);
                 id.add(16).cast::<u32>().write_volatile(c);
                 compiler_fence(Ordering::Release);
-                version.write_volatile(2);
+                atomic::publish_long::<0>(version.cast(), 2);
                 return first + way + 1 | UNNAMED;
             }
             let is_it = load::<0>(id) == a
@@ -357,7 +351,7 @@ fn see(ctx: *mut c_void, scratch: *mut Scratch) -> u32 {
         (&raw mut (*entry).address).write_volatile(addresses.add(frame).read_volatile());
         (&raw mut (*entry).mm).write_volatile(task.mm());
         compiler_fence(Ordering::Release);
-        version.write_volatile(there + 2);
+        atomic::publish_long::<0>(version.cast(), there + 2);
     }
     0
 }

@@ -5,6 +5,7 @@
 //! thread is renamed from outside, which changes no more than the name. A new thread takes a free
 //! slot by compare-and-swap of its id, the one atomic in these programs, on the rare path.
 
+use core::mem::offset_of;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use aya_ebpf::helpers::generated::bpf_task_pt_regs;
@@ -18,7 +19,7 @@ use flightrec_format::abi::slot::{
 
 use crate::atomic;
 use crate::cpu::this_cpu;
-use crate::kernel::{Regs, Task, comm_bytes};
+use crate::kernel::{Regs, Task, comm_bytes, machine};
 use crate::pages::{Page, load, store};
 use crate::syscalls::X32_BIT;
 use crate::values::{Compat, Native, Values};
@@ -119,14 +120,15 @@ fn take(tid: u32) -> Option<*mut TaskSlot> {
 /// Changes a slot so that a reader notices that it caught the middle.
 #[inline(always)]
 fn write(slot: *mut TaskSlot, change: impl FnOnce(*mut TaskSlot)) {
-    // SAFETY: `slot` is inside a page of the table; volatile keeps the order.
+    // SAFETY: `slot` is inside a page of the table. A reader that sees any of the change sees the
+    // odd `seq`, and one that sees the even one sees all of it.
     unsafe {
         let seq = (&raw const (*slot).seq).read_volatile() | 1;
-        (&raw mut (*slot).seq).write_volatile(seq);
+        atomic::separate::<{ offset_of!(TaskSlot, seq) }>(slot.cast(), seq);
         compiler_fence(Ordering::Release);
         change(slot);
         compiler_fence(Ordering::Release);
-        (&raw mut (*slot).seq).write_volatile(seq.wrapping_add(1));
+        atomic::publish::<{ offset_of!(TaskSlot, seq) }>(slot.cast(), seq.wrapping_add(1));
     }
 }
 
@@ -262,7 +264,7 @@ fn in_call(slot: *mut TaskSlot, task: *const u8) -> u32 {
             return BLOCKED;
         }
         let compat = task.is_compat();
-        let x32 = !compat && nr as u64 & X32_BIT != 0;
+        let x32 = machine().has_x32 != 0 && !compat && nr as u64 & X32_BIT != 0;
         (*slot).nr = if x32 { nr ^ X32_BIT as i64 } else { nr } as i32;
         let abi = if compat {
             Abi::Compat

@@ -21,7 +21,7 @@ use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, LIMIT_SCHED};
 
 use crate::budget;
 use crate::cpu::now;
-use crate::kernel::Task;
+use crate::kernel::{Task, machine, peek};
 use crate::lane::Writer;
 use crate::pages::{NAMES, UNIT, bounded, load};
 
@@ -60,6 +60,13 @@ const ROOM: usize = NAMES + HEAD + RAW;
 pub(crate) fn base() -> u32 {
     // SAFETY: a static of ours.
     unsafe { (&raw const FRAME_BASE).read_volatile() }
+}
+
+/// An address in the kernel's image. Read as a number: the verifier knows what the member points to,
+/// and would not let it be reckoned with.
+#[inline(always)]
+pub(crate) fn image() -> u64 {
+    peek((Task::current().as_ptr() as u64).wrapping_add(u64::from(machine().sched_class)))
 }
 
 /// Whether stacks can be had here.
@@ -187,7 +194,7 @@ pub(crate) extern "C" fn note_frame(frame: u32) -> u32 {
 #[unsafe(link_section = "raw_tp/symbol")]
 fn symbol(ctx: *mut c_void) -> i32 {
     let frame: u64 = RawTracePointContext::new(ctx).arg(0);
-    let mut address = address(frame as u32, base());
+    let mut address = address(frame as u32, base(), image());
     let Some(text) = TEXT.get_ptr_mut(0) else { return 0 };
     // SAFETY: as many bytes of each.
     unsafe {

@@ -18,7 +18,7 @@ use aya_ebpf::programs::{BtfTracePointContext, TracePointContext};
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::pointee;
 use flightrec_format::abi::probe::{
-    ARGS_LOST, CALLS, CallTable, HAS_POINTEES, NO_STRING, call_strings,
+    ARGS_LOST, CALLS, CallTable, HAS_POINTEES, IS_BIRTH, NO_STRING, call_strings,
 };
 use flightrec_format::abi::record::{self, Abi, NR_INVALID, call_aux, counter, fold, kind};
 use flightrec_format::abi::state::{
@@ -28,7 +28,7 @@ use flightrec_format::abi::state::{
 
 use crate::cpu::{now, this_cpu};
 use crate::global::given;
-use crate::kernel::{Regs, Task, arg};
+use crate::kernel::{Regs, Task, arg, machine};
 use crate::lane::Writer;
 use crate::pages::{BODY, NAMES, Page, RINGS_SYSCALL, UNIT, length, store};
 use crate::pointees::{self, Wanted};
@@ -92,13 +92,19 @@ fn entry(table: *const CallTable, id: u64) -> u32 {
 
 const _: () = assert!(CALLS.is_power_of_two());
 
+/// The entry of a call below [`CALLS`] in its table.
+#[inline(always)]
+pub(crate) fn call_entry(is_compat: bool, nr: u64) -> u32 {
+    entry(if is_compat { &raw const COMPAT_CALLS } else { &raw const NATIVE_CALLS }, nr)
+}
+
 /// 32-bit calls, x32 calls, and numbers that are no call, which stand for their first argument then.
 /// Apart, so that the usual call pays nothing for them.
 #[inline(always)]
 fn rare(id: u64, is_compat: bool, args: &mut Arguments) -> Call<impl Fn() -> u16 + Copy + use<>> {
     let (nr, abi, entry) = if is_compat && id < CALLS as u64 {
         (id as u16, Abi::Compat, entry(&raw const COMPAT_CALLS, id))
-    } else if id ^ X32_BIT < u64::from(NR_INVALID) && !is_compat {
+    } else if machine().has_x32 != 0 && id ^ X32_BIT < u64::from(NR_INVALID) && !is_compat {
         ((id ^ X32_BIT) as u16, Abi::X32, 6 | NO_STRINGS)
     } else {
         args[0] = id;
@@ -693,13 +699,6 @@ fn loses_arguments(call: Call<impl Fn() -> u16 + Copy>, ret: i64) -> bool {
     (call.nr)() == NR_INVALID || call.entry & ARGS_LOST != 0 && ret == 0
 }
 
-/// Whether a call that returned 0 may be one that made the thread that runs: clone, fork, vfork,
-/// clone3 (arch/x86/entry/syscalls/syscall_64.tbl, Linux 6.1), as a child sees it.
-#[inline(always)]
-fn is_birth(abi: Abi, nr: u16) -> bool {
-    matches!(abi, Abi::Native) && (nr == 56 || nr == 57 || nr == 58 || nr == 435)
-}
-
 /// An exit that stands alone. Where the thread slept in the call it is recorded whatever the budget
 /// says: its entry may have been, and a reader must never find another call's exit in its place.
 /// Sleeping bounds how many there are.
@@ -714,7 +713,8 @@ fn put_exit<const MEMORY: bool>(
     all: &Arguments,
 ) -> Option<()> {
     if state.enabled & LIMIT_SYSCALL != 0 && went_on(began) {
-        if ret == 0 && is_birth(call.abi, (call.nr)()) {
+        // One that may have made the thread that runs, as a child sees it.
+        if ret == 0 && call.entry & IS_BIRTH != 0 {
             // A new thread's first return: no entry of its own that a reader could take a later
             // exit for.
             if !budget::draw_call(state, state.buckets[Lane::Syscall as usize].cost) {

@@ -309,7 +309,7 @@ extern "C" fn hide_address(place: *mut u64, is_function: u32) -> u32 {
     unsafe {
         let place = place.cast::<u8>();
         let address = load::<0>(place);
-        let (upper, lower) = if is_function != 0 && is_code(address) {
+        let (upper, lower) = if is_function != 0 && is_code(address, stacks::image()) {
             let frame = frame(address, stacks::base());
             // A name is looked up as of a return address, which is behind what is called there.
             stacks::note_frame(frame.wrapping_add(1));

@@ -3,8 +3,6 @@
 
 use core::ffi::c_void;
 
-use flightrec_format::abi::probe::regs;
-
 use crate::kernel::{Regs, arg};
 
 /// All arguments of a call, and zeros behind them: any number of three bits is one's.
@@ -31,7 +29,7 @@ pub(crate) struct Native(pub(crate) Regs);
 impl Values for Native {
     #[inline(always)]
     fn get(self, i: usize) -> u64 {
-        self.0.register([regs::DI, regs::SI, regs::DX, regs::R10, regs::R8, regs::R9][i])
+        self.0.argument(i)
     }
 }
 
@@ -46,15 +44,15 @@ impl Values for First {
     }
 }
 
-/// The registers of a 32-bit call (`syscall_get_arguments`, arch/x86/include/asm/syscall.h).
+/// The registers of a 32-bit call (`syscall_get_arguments`, arch/x86/include/asm/syscall.h and
+/// arch/arm64/include/asm/syscall.h).
 #[derive(Clone, Copy)]
 pub(crate) struct Compat(pub(crate) Regs);
 
 impl Values for Compat {
     #[inline(always)]
     fn get(self, i: usize) -> u64 {
-        self.0.register([regs::BX, regs::CX, regs::DX, regs::SI, regs::DI, regs::BP][i])
-            & 0xffff_ffff
+        self.0.compat_argument(i)
     }
 }
 

@@ -104,7 +104,7 @@ pub(crate) fn leave(place: *mut Place) {
     unsafe {
         let Place { reclaim, compaction, locks: [a, b, c, d], .. } = *place;
         if reclaim | compaction | a.lock | b.lock | c.lock | d.lock == 0 {
-            (&raw mut (*place).owner).write_volatile(0);
+            atomic::publish_long::<0>((&raw mut (*place).owner).cast(), 0);
         }
     }
 }
@@ -123,7 +123,7 @@ pub(crate) extern "C" fn forget_waits(tid: u32) -> u32 {
                 let wait = (&raw mut (*place).locks).cast::<LockWait>().add(i);
                 (&raw mut (*wait).lock).write_volatile(0);
             }
-            (&raw mut (*place).owner).write_volatile(0);
+            atomic::publish_long::<0>((&raw mut (*place).owner).cast(), 0);
         }
     }
     0

@@ -46,7 +46,7 @@ fn main() -> Result<()> {
         let pages: Vec<_> = image
             .values()
             .filter(|page| ***page != zeros)
-            .map(|page| codec.compress(page))
+            .map(|page| codec.compress(page.as_slice()))
             .collect();
         for (form, bytes) in
             [("kdump", bytes.clone()), ("flattened kdump", synthetic::flatten(&bytes, 1 << 20))]

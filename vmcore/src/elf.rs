@@ -5,12 +5,13 @@
 //! segments that begin anywhere within 4 KiB).
 
 use flightrec_format::abi::page::PAGE_SIZE;
-use object::elf::{ELFCLASS64, ELFDATA2LSB, EM_X86_64, ET_CORE, FileHeader64, PT_LOAD};
+use flightrec_format::architecture::Architecture;
+use object::elf::{ELFCLASS64, ELFDATA2LSB, ET_CORE, FileHeader64, PT_LOAD};
 use object::read::ReadCache;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian, elf};
 
-use crate::error::VmcoreError;
+use crate::error::{MACHINES, VmcoreError};
 use crate::extents::Extent;
 use crate::file::{Cursor, ReadAt, exact};
 
@@ -27,7 +28,7 @@ pub(crate) fn read(file: &dyn ReadAt) -> Result<(Vec<Extent>, String), VmcoreErr
     let [_, _, _, _, class, data, ..] = ident;
     if class != ELFCLASS64 || data != ELFDATA2LSB {
         let what = "an ELF file of a 32-bit or big-endian machine";
-        return Err(VmcoreError::unsupported(what, "flightrec records on x86_64 alone"));
+        return Err(VmcoreError::unsupported(what, MACHINES));
     }
     let cache = ReadCache::new(Cursor { file, at: 0 });
     let header = FileHeader64::<LittleEndian>::parse(&cache).map_err(|e| damaged(e.to_string()))?;
@@ -69,9 +70,10 @@ fn extent(segment: &elf::ProgramHeader64<LittleEndian>) -> Option<Extent> {
 
 /// As `uname -m` has it.
 fn machine(number: u16) -> String {
+    if let Some(architecture) = Architecture::of_elf(number) {
+        return architecture.name().to_owned();
+    }
     match number {
-        EM_X86_64 => "x86_64".to_owned(),
-        elf::EM_AARCH64 => "aarch64".to_owned(),
         elf::EM_RISCV => "riscv64".to_owned(),
         elf::EM_PPC64 => "ppc64le".to_owned(),
         elf::EM_LOONGARCH => "loongarch64".to_owned(),

@@ -4,6 +4,9 @@ use std::io;
 
 use thiserror::Error;
 
+/// What a dump of another machine has no recording of.
+pub(crate) const MACHINES: &str = "flightrec records on x86_64 and aarch64 alone";
+
 /// A file that is no dump, or one that can't be read.
 #[derive(Debug, Error)]
 pub enum VmcoreError {

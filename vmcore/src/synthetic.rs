@@ -42,11 +42,11 @@ impl Codec {
     }
 
     /// A page's data, and their flag: as they are where compressing does not make them shorter.
-    pub fn compress(self, page: &[u8; PAGE_SIZE]) -> (Vec<u8>, u32) {
+    pub fn compress(self, page: &[u8]) -> (Vec<u8>, u32) {
         let data = match self {
             Self::None => None,
             Self::Zlib => {
-                let mut out = Vec::with_capacity(2 * PAGE_SIZE);
+                let mut out = Vec::with_capacity(2 * page.len());
                 let done = Compress::new(Compression::fast(), true).compress_vec(
                     page,
                     &mut out,
@@ -58,7 +58,7 @@ impl Codec {
             Self::Snappy => snap::raw::Encoder::new().compress_vec(page).ok(),
             Self::Zstd => zstd::bulk::compress(page, 1).ok(),
         };
-        match data.filter(|data| data.len() < PAGE_SIZE) {
+        match data.filter(|data| data.len() < page.len()) {
             Some(data) => (data, self.flag()),
             None => (page.to_vec(), 0),
         }
@@ -67,7 +67,7 @@ impl Codec {
     /// Decompresses pages one after the other, to nowhere: what the codec alone takes. Returns how
     /// many came out whole.
     pub fn decompress<'a>(pages: impl IntoIterator<Item = &'a (Vec<u8>, u32)>) -> usize {
-        let mut codecs = crate::kdump::Codecs::default();
+        let mut codecs = crate::kdump::Codecs::new(PAGE_SIZE);
         pages.into_iter().filter(|(data, flags)| codecs.whole(*flags, data).is_ok()).count()
     }
 }
@@ -127,36 +127,52 @@ pub fn kdump(image: &Image, codec: Codec) -> Vec<u8> {
 
 /// A kdump-compressed file with another version in its header; what came later is left out.
 pub fn kdump_of_version(image: &Image, codec: Codec, version: u32) -> Vec<u8> {
+    let blocks = image.iter().map(|(number, page)| (*number, page.to_vec())).collect();
+    kdump_of_blocks(&blocks, PAGE_SIZE, "x86_64", codec, version)
+}
+
+/// The same of an aarch64 machine, whose pages have so many bytes: a multiple of [`PAGE_SIZE`].
+pub fn kdump_of_large_pages(image: &Image, codec: Codec, bytes: usize) -> Vec<u8> {
+    let each = (bytes / PAGE_SIZE) as u64;
+    let mut blocks: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+    for (number, page) in image {
+        let block = blocks.entry(number / each).or_insert_with(|| vec![0; bytes]);
+        let at = (number % each) as usize * PAGE_SIZE;
+        if let Some(to) = block.get_mut(at..at + PAGE_SIZE) {
+            to.copy_from_slice(page.as_slice());
+        }
+    }
+    kdump_of_blocks(&blocks, bytes, "aarch64", codec, 6)
+}
+
+/// A kdump-compressed file of whole pages of a machine, of `size` bytes each.
+fn kdump_of_blocks(
+    image: &BTreeMap<u64, Vec<u8>>,
+    size: usize,
+    machine: &str,
+    codec: Codec,
+    version: u32,
+) -> Vec<u8> {
     let max_mapnr = image.last_key_value().map_or(1, |(last, _)| last + 1);
-    let bitmap_bytes = (max_mapnr.div_ceil(8) as usize).next_multiple_of(PAGE_SIZE);
-    let bitmap_blocks = 2 * bitmap_bytes / PAGE_SIZE;
+    let bitmap_bytes = (max_mapnr.div_ceil(8) as usize).next_multiple_of(size);
+    let bitmap_blocks = 2 * bitmap_bytes / size;
     let mut out = SIGNATURE.to_vec();
     out.extend(version.to_le_bytes());
-    for name in ["Linux", "host", "6.1.0", "#1 SMP", "x86_64", "(none)"] {
+    for name in ["Linux", "host", "6.1.0", "#1 SMP", machine, "(none)"] {
         let end = out.len() + 65;
         out.extend(name.as_bytes());
         out.resize(end, 0);
     }
     out.resize(424, 0);
     let pages = image.len() as u32;
-    let fields = [
-        codec.flag(),
-        PAGE_SIZE as u32,
-        1,
-        bitmap_blocks as u32,
-        max_mapnr as u32,
-        pages,
-        0,
-        0,
-        0,
-        1,
-    ];
+    let fields =
+        [codec.flag(), size as u32, 1, bitmap_blocks as u32, max_mapnr as u32, pages, 0, 0, 0, 1];
     out.extend(fields.map(u32::to_le_bytes).concat());
-    out.resize(PAGE_SIZE + 96, 0);
+    out.resize(size + 96, 0);
     if version >= 6 {
         out.extend(max_mapnr.to_le_bytes());
     }
-    out.resize(2 * PAGE_SIZE, 0);
+    out.resize(2 * size, 0);
     let mut bitmap = vec![0u8; bitmap_bytes];
     for number in image.keys() {
         if let Some(byte) = bitmap.get_mut(*number as usize / 8) {
@@ -168,18 +184,18 @@ pub fn kdump_of_version(image: &Image, codec: Codec, version: u32) -> Vec<u8> {
     out.extend(bitmap);
     let data_at = (out.len() + 24 * image.len()) as u64;
     let mut data: Vec<u8> = Vec::new();
-    let zeros = [0; PAGE_SIZE];
+    let zeros = vec![0; size];
     let mut shared = None;
     for page in image.values() {
         // The pages of zeros share their data, as makedumpfile has it.
-        let known = shared.filter(|_| **page == zeros);
+        let known = shared.filter(|_| *page == zeros);
         let (at, size, flags) = known.unwrap_or_else(|| {
             let (bytes, flags) = codec.compress(page);
             let at = data_at + data.len() as u64;
             data.extend(&bytes);
             (at, bytes.len() as u32, flags)
         });
-        if **page == zeros {
+        if *page == zeros {
             shared = Some((at, size, flags));
         }
         out.extend(at.to_le_bytes());

@@ -5,6 +5,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+/// What compiles and links C for aarch64, and makes programs for it smaller.
+pub(crate) const CROSS_GCC: &str = "aarch64-linux-gnu-gcc";
+pub(crate) const CROSS_STRIP: &str = "aarch64-linux-gnu-strip";
+
 /// The repository.
 pub(crate) fn repository() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));

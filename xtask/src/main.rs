@@ -1,11 +1,13 @@
 //! `cargo xtask …`: tasks that plain cargo cannot express.
 
+mod apt;
 mod bench;
 mod bpf_toolchain;
 mod build;
 mod calm;
 mod check_modules;
 mod command;
+mod cross;
 mod deb;
 mod demo;
 mod deny;
@@ -45,6 +47,8 @@ enum Task {
     Setup,
     /// Build target/release/flightd and target/release/flightctl.
     Build,
+    /// Build flightd and flightctl for aarch64: target/aarch64-unknown-linux-gnu/release/….
+    Cross,
     /// Record a small workload and show the events (as root).
     Demo,
     /// Run all tests: unit, property, and end-to-end on the running kernel (as root).
@@ -158,6 +162,7 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::Setup => setup::run(setup::Scope::Test),
         Task::Build => build::run(),
+        Task::Cross => cross::build(),
         Task::Demo => demo::run(),
         Task::Test { without_kernel, vm } => test::run(without_kernel, vm),
         Task::Bench(bench) => bench::run(bench),

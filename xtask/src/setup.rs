@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use nix::unistd::geteuid;
 
 use crate::bpf_toolchain;
-use crate::command::{cargo, probe, run as run_command, shown, tools};
+use crate::command::{CROSS_GCC, cargo, probe, run as run_command, shown, tools};
 
 /// What is to be set up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,12 +21,20 @@ pub(crate) enum Scope {
     Kubernetes,
     /// What testing needs, and panicking kernels in a virtual machine.
     Vm,
+    /// Building, and building for aarch64.
+    Cross,
+    /// What that needs, and running it in a virtual machine.
+    CrossVm,
 }
 
 impl Scope {
     /// Whether something that a scope needs is needed in this one.
     fn covers(self, need: Self) -> bool {
-        need == self || need < self && need <= Self::Test
+        match self {
+            Self::Cross => matches!(need, Self::Build | Self::Cross),
+            Self::CrossVm => matches!(need, Self::Build | Self::Cross | Self::CrossVm),
+            _ => need == self || need < self && need <= Self::Test,
+        }
     }
 }
 
@@ -42,6 +50,10 @@ const VM_PROGRAMS: &[&str] = &[
     "strip",
     "xz",
 ];
+
+/// The same of an aarch64 one.
+const CROSS_VM_PROGRAMS: &[&str] =
+    &["qemu-system-aarch64", "modprobe", "cpio", "mke2fs", "debugfs", "xz"];
 
 /// bpf-linker's version, and the LLVM that it is built with: not older than the one of the Rust
 /// compiler that compiles the probes.
@@ -191,6 +203,30 @@ const NEEDS: &[Need] = &[
         ],
         otherwise: "install QEMU for x86_64, makedumpfile, busybox, kmod, cpio, e2fsprogs, \
                     binutils and xz",
+    },
+    Need {
+        what: "a C compiler for aarch64 with its libraries",
+        why: "links programs for aarch64, and compiles what is C in them",
+        scope: Scope::Cross,
+        is_there: || {
+            // It answers with the bare name where there is no such file.
+            probe(Command::new(CROSS_GCC).arg("-print-file-name=libc.a"))
+                .is_some_and(|path| path.starts_with('/'))
+        },
+        packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],
+        otherwise: "install a cross compiler for aarch64-linux-gnu with a static C library",
+    },
+    Need {
+        what: "QEMU for aarch64, and tools for images and modules",
+        why: "make the virtual machine in which aarch64 is tried",
+        scope: Scope::CrossVm,
+        is_there: || {
+            CROSS_VM_PROGRAMS
+                .iter()
+                .all(|program| probe(Command::new("which").arg(program)).is_some())
+        },
+        packages: &["qemu-system-arm", "kmod", "cpio", "e2fsprogs", "xz-utils"],
+        otherwise: "install QEMU for aarch64, kmod, cpio, e2fsprogs and xz",
     },
 ];
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flightrec_export::printable::printable;
 use flightrec_export::{self as export, Value};
 use flightrec_format::abi::record::NR_INVALID;
+use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::{Call, Event};
 use flightrec_format::meta::Meta;
 
@@ -67,14 +68,22 @@ impl export::Words for Words {
         }
         let recorded = usize::from(call.nargs).min(call.args.len());
         let Self { plans, text, .. } = self;
-        let plan = plans.get(call.abi, call.nr);
+        let (machine, plan) = (plans.architecture, plans.get(call.abi, call.nr));
         let kinds = plan.and_then(|plan| plan.arguments.as_deref().map(|kinds| (kinds, plan)));
         let Some((kinds, plan)) = kinds else {
             for index in 0..recorded {
                 let number = argument::number(Kind::Unknown, false, call, index);
-                value(Kind::Unknown, call, index, Some(number), known, text, &mut |value| {
-                    each(ARGUMENTS.get(index).copied().unwrap_or("arg"), value);
-                });
+                value(
+                    (machine, Kind::Unknown),
+                    call,
+                    index,
+                    Some(number),
+                    known,
+                    text,
+                    &mut |value| {
+                        each(ARGUMENTS.get(index).copied().unwrap_or("arg"), value);
+                    },
+                );
             }
             return;
         };
@@ -86,9 +95,10 @@ impl export::Words for Words {
             let number =
                 (index < recorded).then(|| argument::number(*kind, label.signed, call, index));
             let name = std::str::from_utf8(&label.name).unwrap_or("?");
-            let is_taken = value(*kind, call, index, number, known, text, &mut |value| {
-                each(name, value);
-            });
+            let is_taken =
+                value((machine, *kind), call, index, number, known, text, &mut |value| {
+                    each(name, value);
+                });
             if !is_taken {
                 return;
             }
@@ -129,7 +139,7 @@ const ARGUMENTS: [&str; 6] = ["arg0", "arg1", "arg2", "arg3", "arg4", "arg5"];
 
 /// Gives an argument's value; `false`: the call does not take it, nor what stands behind it.
 fn value(
-    kind: Kind,
+    (machine, kind): (Architecture, Kind),
     call: &Call,
     index: usize,
     number: Option<Number>,
@@ -166,7 +176,7 @@ fn value(
         give(Value::Text("..."));
         return true;
     }
-    if !argument::write_named(kind, call, index, known.fds, text) {
+    if !argument::write_named(kind, machine, call, index, known.fds, text) {
         return false;
     }
     give(Value::Text(&printable(text)));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flightrec_format::abi::record::{Abi, NR_INVALID};
+use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::Call;
 
 use super::{escape, value};
@@ -122,7 +123,7 @@ impl Calls {
     /// The arguments, and the bracket behind them.
     fn arguments(&self, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
         let recorded = usize::from(call.nargs).min(call.args.len());
-        let plan = self.plans.get(call.abi, call.nr);
+        let (machine, plan) = (self.plans.architecture, self.plans.get(call.abi, call.nr));
         if call.nr == NR_INVALID {
             // The only argument is the number itself.
         } else if let (Some(plan), Some(head)) = (plan, self.table(call))
@@ -140,7 +141,8 @@ impl Calls {
                 head.write(out);
                 let known =
                     (index < recorded).then(|| argument::number(*kind, label.signed, call, index));
-                if !one(*kind, call, index, known, known.is_some() || string, fds, out) {
+                let kind = (machine, *kind);
+                if !one(kind, call, index, known, known.is_some() || string, fds, out) {
                     out.truncate(end);
                     break;
                 }
@@ -154,7 +156,7 @@ impl Calls {
                 decimal(index, out);
                 out.extend_from_slice(b"\",\"value\":");
                 let known = argument::number(Kind::Unknown, false, call, index);
-                one(Kind::Unknown, call, index, Some(known), true, fds, out);
+                one((machine, Kind::Unknown), call, index, Some(known), true, fds, out);
             }
         }
         out.push(b']');
@@ -207,7 +209,7 @@ fn unknown(kind: &[u8], call: &Call, end: &[u8], out: &mut Vec<u8>) {
 /// `1,"text":"O_WRONLY"}`; `false`: the call does not take this argument, nor what stands behind
 /// it.
 fn one(
-    kind: Kind,
+    (machine, kind): (Architecture, Kind),
     call: &Call,
     index: usize,
     known: Option<Number>,
@@ -260,7 +262,7 @@ fn one(
         escape::ascii(start, out);
     } else if text {
         let start = out.len();
-        if !argument::write_named(kind, call, index, fds, out) {
+        if !argument::write_named(kind, machine, call, index, fds, out) {
             return false;
         }
         escape::ascii(start, out);

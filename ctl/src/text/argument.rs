@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use flightrec_format::abi::record::StringStatus;
+use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::{Call, Text};
 
 use super::escape::{escape, quote_text};
@@ -13,7 +14,8 @@ use super::plain::plain;
 use super::pointee;
 use crate::fds::{FdNames, is_socket};
 use crate::names::{
-    FILE_TYPE, FcntlArgument, PERSONALITY, Set, fcntl_argument, protocol, signal, socket_option,
+    FILE_TYPE, FcntlArgument, PERSONALITY, Set, fcntl_argument, may_create, protocol, signal,
+    socket_option,
 };
 
 /// How an argument reads. 32-bit kinds look at the lower half only: what a register holds above an
@@ -66,8 +68,14 @@ pub(crate) enum Kind {
 
 /// Appends argument `index`; `false` when the call does not take it in this form, nor what
 /// stands behind it.
-pub(crate) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) -> bool {
-    if pointee::write(call, index, out) {
+pub(crate) fn write(
+    kind: Kind,
+    machine: Architecture,
+    call: &Call,
+    index: usize,
+    out: &mut Vec<u8>,
+) -> bool {
+    if pointee::write(machine, call, index, out) {
         return true;
     }
     let value = value(call, index);
@@ -84,8 +92,7 @@ pub(crate) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) ->
         Kind::Unsigned | Kind::Id => decimal(value as u32, out),
         Kind::Mode => flags(&FILE_TYPE, value & u64::from(u16::MAX), out),
         Kind::CreateMode => {
-            let flags = before(1) as i32;
-            if flags & libc::O_CREAT == 0 && flags & libc::O_TMPFILE != libc::O_TMPFILE {
+            if !may_create(machine, u64::from(before(1) as u32)) {
                 return false;
             }
             mode(value & u64::from(u16::MAX), out);
@@ -97,7 +104,7 @@ pub(crate) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) ->
         Kind::Personality if value as u32 == u32::MAX => hex(u64::from(u32::MAX), out),
         Kind::Personality => flags(&PERSONALITY, u64::from(value as u32), out),
         Kind::Request => ioctl::write(value as u32, out),
-        Kind::Fcntl => match fcntl_argument(before(1)) {
+        Kind::Fcntl => match fcntl_argument(machine, before(1)) {
             FcntlArgument::None => return false,
             FcntlArgument::Set(set) => flags(set, u64::from(value as u32), out),
             FcntlArgument::Number => decimal(value as i32, out),
@@ -113,12 +120,13 @@ pub(crate) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) ->
 /// As [`write`], and what a descriptor stands for, where that is known.
 pub(crate) fn write_named(
     kind: Kind,
+    machine: Architecture,
     call: &Call,
     index: usize,
     fds: FdNames<'_>,
     out: &mut Vec<u8>,
 ) -> bool {
-    let written = write(kind, call, index, out);
+    let written = write(kind, machine, call, index, out);
     name(kind, call, index, fds, out);
     written
 }
@@ -240,7 +248,9 @@ pub(crate) fn number(kind: Kind, signed: bool, call: &Call, index: usize) -> Num
         | Kind::Set(_) => Number::Unsigned(u64::from(value as u32)),
         Kind::Mode | Kind::CreateMode => Number::Unsigned(value & u64::from(u16::MAX)),
         Kind::Fcntl => {
-            match fcntl_argument(index.checked_sub(1).map_or(0, |at| self::value(call, at))) {
+            // What kind of argument a command takes is the same on all machines.
+            let command = index.checked_sub(1).map_or(0, |at| self::value(call, at));
+            match fcntl_argument(Architecture::default(), command) {
                 FcntlArgument::Number => Number::Signed(i64::from(value as i32)),
                 FcntlArgument::Set(_) => Number::Unsigned(u64::from(value as u32)),
                 FcntlArgument::Address | FcntlArgument::None => Number::Unsigned(value),
@@ -265,7 +275,7 @@ fn write_in(set: Option<&Set>, value: u64, out: &mut Vec<u8>) {
 }
 
 /// The kernel's first real-time signal and its last (`SIGRTMIN`, `_NSIG`;
-/// arch/x86/include/uapi/asm/signal.h). The C library keeps the first two to itself, and calls the
+/// arch/x86/include/uapi/asm/signal.h, include/uapi/asm-generic/signal.h). The C library keeps the first two to itself, and calls the
 /// third its `SIGRTMIN`.
 const REAL_TIME: RangeInclusive<u32> = 32..=64;
 

@@ -16,14 +16,14 @@ use crate::names::{PERSONALITY, errno};
 pub(super) fn bare(plans: &Plans, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
     let plan = plans.get(call.abi, call.nr);
     name(plan, call, out);
-    arguments(plan, call, fds, out);
+    arguments(plans, call, fds, out);
 }
 
 /// `name(arguments) -->`
 pub(super) fn enter(plans: &Plans, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
     let plan = plans.get(call.abi, call.nr);
     name(plan, call, out);
-    arguments(plan, call, fds, out);
+    arguments(plans, call, fds, out);
     out.extend_from_slice(b" -->");
 }
 
@@ -52,7 +52,7 @@ pub(super) fn exit(
     }
     name(plan, call, out);
     if with_arguments && (call.nargs > 0 || !call.strings.is_empty()) && call.nr != NR_INVALID {
-        arguments(plan, call, fds, out);
+        arguments(plans, call, fds, out);
     }
     out.extend_from_slice(b" <-- ");
     result.write(call.abi, paint, took, fds, out);
@@ -73,7 +73,7 @@ pub(super) fn whole(
         paint.failure(out);
     }
     name(plan, call, out);
-    arguments(plan, call, fds, out);
+    arguments(plans, call, fds, out);
     out.extend_from_slice(b" = ");
     result.write(call.abi, paint, took, fds, out);
 }
@@ -166,7 +166,8 @@ pub(crate) fn bare_name(plan: Option<&Plan>, call: &Call, out: &mut Vec<u8>) {
     }
 }
 
-fn arguments(plan: Option<&Plan>, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
+fn arguments(plans: &Plans, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
+    let (machine, plan) = (plans.architecture, plans.get(call.abi, call.nr));
     out.push(b'(');
     let recorded = usize::from(call.nargs).min(call.args.len());
     if call.nr == NR_INVALID {
@@ -185,7 +186,7 @@ fn arguments(plan: Option<&Plan>, call: &Call, fds: FdNames<'_>, out: &mut Vec<u
                 if call.strings.iter().all(|text| text.argument() < index) {
                     break;
                 }
-            } else if !argument::write_named(*kind, call, index, fds, out) {
+            } else if !argument::write_named(*kind, machine, call, index, fds, out) {
                 out.truncate(end.max(start));
                 break;
             }
@@ -195,7 +196,7 @@ fn arguments(plan: Option<&Plan>, call: &Call, fds: FdNames<'_>, out: &mut Vec<u
             if index > 0 {
                 out.extend_from_slice(b", ");
             }
-            argument::write(Kind::Unknown, call, index, out);
+            argument::write(Kind::Unknown, machine, call, index, out);
         }
     }
     out.push(b')');

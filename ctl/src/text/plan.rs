@@ -1,6 +1,7 @@
 //! How each system call reads, worked out once per recording.
 
 use flightrec_format::abi::record::Abi;
+use flightrec_format::architecture::Architecture;
 use flightrec_format::meta::{Argument, Meta};
 
 use super::argument::Kind;
@@ -56,6 +57,8 @@ pub(crate) enum Returns {
 /// Plans of all calls, by table and number.
 #[derive(Debug)]
 pub(crate) struct Plans {
+    /// The machine.
+    pub(crate) architecture: Architecture,
     native: Vec<Option<Plan>>,
     compat: Vec<Option<Plan>>,
     /// Names of block devices.
@@ -66,6 +69,7 @@ impl Plans {
     pub(crate) fn new(meta: &Meta) -> Self {
         let calls = Calls::new(meta);
         Self {
+            architecture: calls.architecture(),
             native: table(&calls, Abi::Native),
             compat: table(&calls, Abi::Compat),
             devices: Devices::new(meta),
@@ -82,13 +86,14 @@ impl Plans {
 }
 
 fn table(calls: &Calls<'_>, abi: Abi) -> Vec<Option<Plan>> {
-    let plan = |call: &Call<'_>| plan(call.name, call.arguments, abi == Abi::Compat);
+    let (machine, narrow) = (calls.architecture(), abi == Abi::Compat);
+    let plan = |call: &Call<'_>| plan(machine, call.name, call.arguments, narrow);
     calls.table(abi).iter().map(|call| call.as_ref().map(plan)).collect()
 }
 
-fn plan(name: &str, arguments: Option<&[Argument]>, narrow: bool) -> Plan {
-    let kinds =
-        |list: &[Argument]| list.iter().take(ARGUMENTS).map(|a| kind(name, a, narrow)).collect();
+fn plan(machine: Architecture, name: &str, arguments: Option<&[Argument]>, narrow: bool) -> Plan {
+    let kind = |a: &Argument| kind(machine, name, a, narrow);
+    let kinds = |list: &[Argument]| list.iter().take(ARGUMENTS).map(kind).collect();
     let returns = match name {
         "mmap" | "mmap2" | "mremap" | "brk" | "shmat" => Returns::Address,
         "umask" => Returns::Mode,
@@ -113,11 +118,11 @@ fn printable(name: &str) -> Box<[u8]> {
     text.into()
 }
 
-fn kind(call: &str, argument: &Argument, narrow: bool) -> Kind {
+fn kind(machine: Architecture, call: &str, argument: &Argument, narrow: bool) -> Kind {
     let ctype = Type::of(&argument.ctype, narrow);
     let name = argument.name.as_str();
     match (call, name) {
-        (_, "sig") if set_for(call, name).is_some() => return Kind::Signal,
+        (_, "sig") if set_for(machine, call, name).is_some() => return Kind::Signal,
         ("personality", _) => return Kind::Personality,
         ("ioctl", "cmd") => return Kind::Request,
         ("fcntl" | "fcntl64", "arg") => return Kind::Fcntl,
@@ -132,7 +137,7 @@ fn kind(call: &str, argument: &Argument, narrow: bool) -> Kind {
         _ if is_descriptor(argument) => return Kind::Descriptor,
         _ => {}
     }
-    if let Some(set) = set_for(call, name) {
+    if let Some(set) = set_for(machine, call, name) {
         return if ctype.is_long() { Kind::LongSet(set) } else { Kind::Set(set) };
     }
     match ctype {

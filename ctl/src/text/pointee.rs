@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use flightrec_format::abi::pointee::Shape;
 use flightrec_format::abi::record::StringStatus;
+use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::{Call, Text};
 
 use super::argument::write_signal;
@@ -13,10 +14,10 @@ use super::escape::quote;
 use super::names::flags;
 use super::number::{decimal, hex, hex_or_zero, mode};
 use super::si_code;
-use crate::names::{Member, signal};
+use crate::names::{Member, open_flags, signal};
 
 /// Appends what argument `index` points to, if that is recorded.
-pub(super) fn write(call: &Call, index: usize, out: &mut Vec<u8>) -> bool {
+pub(super) fn write(machine: Architecture, call: &Call, index: usize, out: &mut Vec<u8>) -> bool {
     let of = |text: &&Text| {
         !text.is_string() && text.argument() == index && text.status != StringStatus::Unreadable
     };
@@ -37,7 +38,7 @@ pub(super) fn write(call: &Call, index: usize, out: &mut Vec<u8>) -> bool {
         };
         message(bytes, part(Shape::SocketAddress), part(Shape::Iovec), out)
     } else {
-        one(shape, told, bytes, cut, call, index, out)
+        one(machine, (shape, told, bytes), cut, call, index, out)
     };
     if done.is_none() {
         out.truncate(start);
@@ -56,9 +57,8 @@ fn is_part(call: &Call, index: usize, shape: Shape) -> bool {
 
 /// Appends a thing of any shape but a message; `None`: it has too few bytes.
 fn one(
-    shape: Shape,
-    told: bool,
-    bytes: &[u8],
+    machine: Architecture,
+    (shape, told, bytes): (Shape, bool, &[u8]),
     cut: bool,
     call: &Call,
     index: usize,
@@ -76,9 +76,12 @@ fn one(
         Shape::TimerSpec => return interval(bytes, "nsec", out),
         Shape::Iovec => return buffers(bytes, cut, out),
         Shape::PollFds => return list(bytes, 8, cut, out, |fd, out| poll(fd, told, out)),
-        Shape::EpollEvents if told => return list(bytes, 12, cut, out, epoll),
-        Shape::EpollEvents => return epoll(bytes, out),
-        Shape::OpenHow => return open_how(bytes, out),
+        Shape::EpollEvents if told => {
+            let size = usize::from(machine.epoll_event());
+            return list(bytes, size, cut, out, |event, out| epoll(machine, event, out));
+        }
+        Shape::EpollEvents => return epoll(machine, bytes, out),
+        Shape::OpenHow => return open_how(machine, bytes, out),
         Shape::CloneArgs => return clone_args(bytes, out),
         Shape::Rlimit => {
             out.extend_from_slice(b"{rlim_cur=");
@@ -269,18 +272,19 @@ fn poll(bytes: &[u8], told: bool, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-fn epoll(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
+fn epoll(machine: Architecture, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     out.extend_from_slice(b"{events=");
     flags(Member::Epoll.names(), u32_at(bytes, 0)?.into(), out);
-    let (low, all) = (u32_at(bytes, 4)?, u64_at(bytes, 4)?);
+    let at = machine.epoll_data();
+    let (low, all) = (u32_at(bytes, at)?, u64_at(bytes, at)?);
     out.extend_from_slice(format!(", data={{u32={low}, u64={all}}}}}").as_bytes());
     Some(())
 }
 
-fn open_how(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
+fn open_how(machine: Architecture, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (open, permissions) = (u64_at(bytes, 0)?, u64_at(bytes, 8)?);
     out.extend_from_slice(b"{flags=");
-    flags(Member::OpenFlags.names(), open, out);
+    flags(open_flags(machine), open, out);
     if permissions != 0 || open & libc::O_CREAT as u64 != 0 {
         out.extend_from_slice(b", mode=");
         mode(permissions, out);
@@ -551,7 +555,7 @@ mod tests {
 
     fn shown(strings: Vec<Text>, index: usize) -> Option<String> {
         let mut out = Vec::new();
-        let is_there = write(&call(strings), index, &mut out);
+        let is_there = write(Architecture::X86_64, &call(strings), index, &mut out);
         assert_eq!(is_there, !out.is_empty());
         is_there.then(|| String::from_utf8(out).unwrap())
     }
@@ -569,6 +573,19 @@ mod tests {
         // Too short for its family: as if nothing were recorded.
         assert_eq!(of(&four[..5]), None);
         assert_eq!(of(b""), None);
+    }
+
+    #[test]
+    fn events_of_epoll_are_as_long_as_on_the_machine() {
+        let packed = [[1u8, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]; 2].concat();
+        let aligned = [[1u8, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]; 2].concat();
+        for (machine, bytes) in [(Architecture::X86_64, packed), (Architecture::Aarch64, aligned)] {
+            let mut out = Vec::new();
+            let call = call(vec![text(1, Shape::EpollEvents, true, &bytes)]);
+            assert!(write(machine, &call, 1, &mut out));
+            let event = "{events=EPOLLIN, data={u32=7, u64=7}}";
+            assert_eq!(String::from_utf8(out).unwrap(), format!("[{event}, {event}]"));
+        }
     }
 
     #[test]
@@ -607,7 +624,10 @@ mod tests {
             let bytes = [&[shape, u8::from(told), 0, 0][..HEAD], &bytes].concat().into();
             let status = if cut { StringStatus::Cut } else { StringStatus::Whole };
             let mut out = Vec::new();
-            write(&call(vec![Text { index: INDEX + 1, status, bytes }]), 1, &mut out);
+            let call = call(vec![Text { index: INDEX + 1, status, bytes }]);
+            for machine in [Architecture::X86_64, Architecture::Aarch64] {
+                write(machine, &call, 1, &mut out);
+            }
             prop_assert!(out.iter().all(|byte| (b' '..=b'~').contains(byte)));
         }
     }

@@ -19,7 +19,7 @@ use thiserror::Error;
 
 pub use offsets::{
     COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, RING, SOCKET,
-    SOFTIRQS, STACKS, THREAD_POINTER, THROTTLED, VICTIM, check_registers, read_offsets,
+    SOFTIRQS, STACKS, THREAD_POINTER, THROTTLED, VICTIM, read_offsets,
 };
 
 /// Most bytes of BTF that are read: ten times what a distribution's kernel has.
@@ -90,20 +90,6 @@ pub enum BtfError {
     Missing {
         /// `struct` or `struct.member`.
         what: String,
-    },
-    /// The saved registers are laid out as on no kernel known.
-    #[error(
-        "this kernel's BTF has pt_regs.{member} at {found} and not at {fixed}: flightd {version} \
-         does not know this kernel, please report its `uname -r`",
-        version = env!("CARGO_PKG_VERSION")
-    )]
-    Moved {
-        /// Of `pt_regs`.
-        member: &'static str,
-        /// Where it is, in bytes.
-        found: u32,
-        /// Where the probes expect it.
-        fixed: u32,
     },
     /// The member exists in a form that a program can't load.
     #[error(

@@ -3,18 +3,20 @@
 
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::{
-    ABSENT, CompactionOffsets, ContextOffsets, DiskOffsets, HandlerOffsets, IoWaitOffsets,
-    MappingOffsets, Offsets, ReclaimShape, RingOffsets, SocketOffsets, ThrottleOffsets,
-    VictimShape, regs,
+    ABSENT, ARGUMENTS, CompactionOffsets, ContextOffsets, DiskOffsets, HandlerOffsets,
+    IoWaitOffsets, MappingOffsets, Offsets, ReclaimShape, RingOffsets, SocketOffsets,
+    ThrottleOffsets, VictimShape,
 };
+use flightrec_format::architecture::Architecture;
 
 use super::{Btf, BtfError, ring};
 
 /// Looks up every member in the kernel's BTF; the first one that it lacks is the error.
-pub fn read_offsets(btf: &Btf) -> Result<Offsets, BtfError> {
+pub fn read_offsets(btf: &Btf, architecture: Architecture) -> Result<Offsets, BtfError> {
     let task = |member| btf.member_offset("task_struct", member);
+    let registers = architecture.registers();
     Ok(Offsets {
-        thread_status: task("thread_info.status")?,
+        compat_flags: task(compat_flags(architecture))?,
         state: task("__state")?,
         prio: task("prio")?,
         pid: task("pid")?,
@@ -36,18 +38,40 @@ pub fn read_offsets(btf: &Btf) -> Result<Offsets, BtfError> {
         arg_end: btf.member_offset("mm_struct", "arg_end")?,
         bprm_filename: btf.member_offset("linux_binprm", "filename")?,
         stack: task("stack")?,
+        arguments: each_register(btf, &registers.arguments)?,
+        compat_arguments: each_register(btf, &registers.compat_arguments)?,
+        call_number: register(btf, registers.call_number)?,
+        function_arguments: each_register(btf, &registers.function_arguments)?,
+        function_result: register(btf, registers.function_result)?,
+        stack_pointer: register(btf, registers.stack_pointer)?,
+        mode: register(btf, registers.mode)?,
     })
 }
 
-/// Holds the offsets that are fixed in the probes against the kernel's BTF.
-pub fn check_registers(btf: &Btf) -> Result<(), BtfError> {
-    for (member, fixed) in regs::ALL {
-        let found = btf.member_offset("pt_regs", member)?;
-        if found != fixed {
-            return Err(BtfError::Moved { member, found, fixed });
-        }
+/// The member of `task_struct` that has the flag of 32-bit calls.
+const fn compat_flags(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::X86_64 => "thread_info.status",
+        Architecture::Aarch64 => "thread_info.flags",
     }
-    Ok(())
+}
+
+/// Byte of a register in `pt_regs`, by its name in [`flightrec_format::architecture::Registers`].
+fn register(btf: &Btf, name: &str) -> Result<u32, BtfError> {
+    let of = |member| btf.member_offset("pt_regs", member);
+    let element = name.strip_suffix(']').and_then(|name| name.split_once('['));
+    match element.and_then(|(array, i)| Some((array, i.parse::<u32>().ok()?))) {
+        Some((array, i)) => Ok(of(array)?.saturating_add(i.saturating_mul(8))),
+        None => of(name),
+    }
+}
+
+fn each_register(btf: &Btf, names: &[&str; ARGUMENTS]) -> Result<[u32; ARGUMENTS], BtfError> {
+    let mut all = [0; ARGUMENTS];
+    for (at, name) in all.iter_mut().zip(names) {
+        *at = register(btf, name)?;
+    }
+    Ok(all)
 }
 
 /// Offsets that a kernel may lack. They stand in one read-only global of the probes, a `repr(C)`
@@ -91,7 +115,8 @@ pub const RING: Group =
 pub const DISK: Group =
     Group { global: "DISK_OFFSETS", read: |btf| Ok(words(&read_disk_offsets(btf)?)) };
 
-/// Where a thread's own variables are in user space. Else (`aarch64`): `thread.uw.tp_value`.
+/// Where a thread's own variables are in user space, on x86_64. (aarch64 has
+/// `thread.uw.tp_value`; its layout of these variables is another one.)
 pub const THREAD_POINTER: Group = Group {
     global: "THREAD_POINTER_OFFSETS",
     read: |btf| Ok(vec![btf.member_offset("task_struct", "thread.fsbase")?]),
@@ -275,15 +300,17 @@ fn read_throttle_offsets(btf: &Btf) -> Result<ThrottleOffsets, BtfError> {
     })
 }
 
-/// The preemption count is a variable of its own but in Linux 6.2 to 6.14, where it is a member of
-/// another (commits 64701838bf05 and 46e8fff6d45f).
+/// On aarch64 the preemption count is the running thread's (`preempt_count`,
+/// arch/arm64/include/asm/preempt.h, Linux 6.1). On x86_64 it is a variable of its own but in Linux
+/// 6.2 to 6.14, where it is a member of another (commits 64701838bf05 and 46e8fff6d45f).
 fn read_context_offsets(btf: &Btf) -> Result<ContextOffsets, BtfError> {
+    let in_task = btf.member_offset("task_struct", "thread_info.preempt.count").ok();
     let hot = || {
         let at = btf.per_cpu_variable("pcpu_hot")?;
         Ok(at.wrapping_add(btf.member_offset("pcpu_hot", "preempt_count")?))
     };
     let count = btf.per_cpu_variable("__preempt_count");
-    let count = count.or_else(|missing| hot().map_err(|_: BtfError| missing))?;
+    let count = count.or_else(|missing| hot().map_err(|_: BtfError| missing));
     // Where nesting of disabled interrupts is counted as well (Linux 7; `HARDIRQ_DISABLE_BITS`, in
     // bits 16-23), with what is saved then in a variable of its own, interrupts have bits 24-27,
     // and non-maskable ones those from 28 on. Bit 31 may be `PREEMPT_NEED_RESCHED`.
@@ -291,13 +318,27 @@ fn read_context_offsets(btf: &Btf) -> Result<ContextOffsets, BtfError> {
     let (hardirq, nmi) =
         if is_wide { (0x0f00_0000, 0x7000_0000) } else { (0x000f_0000, 0x00f0_0000) };
     let softirqs = btf.member_offset("task_struct", "softirq_disable_cnt");
+    let softirq_disable_cnt = softirqs.unwrap_or(ABSENT);
+    if let Some(in_task) = in_task {
+        let (cfs_rq, rq, preempt_count) = (0, 0, 0);
+        return Ok(ContextOffsets {
+            cfs_rq,
+            rq,
+            preempt_count,
+            softirq_disable_cnt,
+            hardirq,
+            nmi,
+            in_task,
+        });
+    }
     Ok(ContextOffsets {
         cfs_rq: btf.member_offset("task_struct", "se.cfs_rq")?,
         rq: btf.member_offset("cfs_rq", "rq")?,
-        preempt_count: count.wrapping_sub(btf.per_cpu_variable("runqueues")?),
-        softirq_disable_cnt: softirqs.unwrap_or(ABSENT),
+        preempt_count: count?.wrapping_sub(btf.per_cpu_variable("runqueues")?),
+        softirq_disable_cnt,
         hardirq,
         nmi,
+        in_task: 0,
     })
 }
 

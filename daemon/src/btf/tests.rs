@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flightrec_format::architecture::Architecture;
 use proptest::prelude::*;
 
 use super::*;
@@ -49,11 +50,19 @@ const fn info(kind: u32, vlen: u32) -> u32 {
 #[test]
 fn the_running_kernels_members() {
     let btf = Btf::read(Path::new(VMLINUX)).unwrap();
-    let o = read_offsets(&btf).unwrap();
-    check_registers(&btf).unwrap();
+    let o = read_offsets(&btf, Architecture::HERE).unwrap();
     assert_eq!(o.tgid, o.pid + 4);
     assert_eq!(o.arg_end, o.arg_start + 8);
-    assert_eq!(o.cpu, o.thread_status + 4);
+    if Architecture::HERE == Architecture::X86_64 {
+        assert_eq!(o.cpu, o.compat_flags + 4);
+        // Where debuggers and core dumps know them (arch/x86/include/uapi/asm/ptrace.h).
+        assert_eq!(o.arguments, [112, 104, 96, 56, 72, 64]);
+        assert_eq!(o.compat_arguments, [40, 88, 96, 104, 112, 32]);
+        assert_eq!(
+            [o.call_number, o.function_result, o.stack_pointer, o.mode],
+            [120, 80, 152, 136]
+        );
+    }
     assert!(o.comm > o.pid && o.start_time > o.pid && o.comm.is_multiple_of(8), "{o:?}");
     assert!(
         btf.has_struct("task_struct") && !btf.has_struct("task_struc") && !btf.has_struct("pid_t")
@@ -68,7 +77,7 @@ fn the_running_kernels_members() {
 fn the_values_measured_on_the_development_machine() {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let btf = Btf::read(Path::new(VMLINUX)).unwrap();
-    let o = read_offsets(&btf).unwrap();
+    let o = read_offsets(&btf, Architecture::HERE).unwrap();
     let found = [o.state, o.prio, o.pid, o.tgid, o.comm];
     if release.starts_with("6.18.") && release.contains("-fc-") {
         assert_eq!(found, [24, 108, 1264, 1268, 1752]);
@@ -87,7 +96,7 @@ fn a_member_that_the_kernel_lacks_is_named() {
         .position(|w| w == whole)
         .expect("the name stands once in the names");
     data[at + 1] = b'P';
-    let error = read_offsets(&Btf::parse(&data).unwrap()).unwrap_err();
+    let error = read_offsets(&Btf::parse(&data).unwrap(), Architecture::HERE).unwrap_err();
     assert!(matches!(&error, BtfError::Missing { what } if what == "task_struct.prio"), "{error}");
     assert!(error.to_string().contains("this kernel's BTF has no task_struct.prio"), "{error}");
     let error = Btf::parse(&data).unwrap().member_offset("no_such", "x").unwrap_err();
@@ -122,7 +131,7 @@ fn a_group_is_there_as_a_whole_or_not() {
     let error = (FILES.read)(&btf).unwrap_err();
     assert_eq!(error.reason(), "this kernel's BTF has no struct unix_sock");
     // The required ones do not suffer.
-    read_offsets(&btf).unwrap();
+    read_offsets(&btf, Architecture::HERE).unwrap();
 }
 
 #[test]
@@ -230,7 +239,7 @@ fn ask(data: &[u8]) {
     if let Ok(btf) = Btf::parse(data) {
         let _ = btf.member_offset("s", "x.y");
         let _ = btf.func_proto_params("t");
-        let _ = read_offsets(&btf);
+        let _ = read_offsets(&btf, Architecture::HERE);
         let _ = (FILES.read)(&btf);
         let _ = btf.has_tracepoint("t") || btf.has_iterator("t");
     }

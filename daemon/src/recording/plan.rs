@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::abi::probe::Offsets;
+use flightrec_format::abi::probe::{Machine, Offsets};
 use flightrec_format::abi::state::{
     ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SAMPLES, ENABLE_STRINGS,
     ENABLE_STRUCTURES, ENABLE_TRACEPOINTS,
 };
+use flightrec_format::architecture::Architecture;
 use flightrec_format::live::sys::Cast;
 use flightrec_format::meta::{Lacking, Lanes, Meta, SwitchedOff, TaiOffset};
 use nix::sys::utsname::uname;
@@ -45,6 +46,7 @@ pub(super) struct Plan {
     pub(super) online: Vec<u16>,
     pub(super) possible: u32,
     pub(super) offsets: Offsets,
+    pub(super) constants: Machine,
     pub(super) cast: Option<Cast>,
     pub(super) tracepoints: Tracepoints,
     pub(super) tables: SyscallTables,
@@ -97,7 +99,7 @@ impl Plan {
         let names = uname().map_err(|e| io("uname")(e.into()))?;
         let release = names.release().to_string_lossy().into_owned();
         let btf = Btf::read(&config.kernel.btf)?;
-        let offsets = load::examine(&btf, &release)?;
+        let (offsets, constants) = load::examine(&btf, &release)?;
         let cast = load::cast(&btf);
         let tracepoints =
             Tracepoints::find(&config.kernel.tracefs, rows, &config.trace, runtime_dir)?;
@@ -128,6 +130,7 @@ impl Plan {
             online,
             possible,
             offsets,
+            constants,
             cast,
             tracepoints,
             tables,
@@ -143,7 +146,7 @@ impl Plan {
             budget: config.budget.clone(),
             btf: config.kernel.btf.clone(),
             config: config.to_toml(),
-            machine: names.machine().to_string_lossy().into_owned(),
+            machine: Architecture::HERE.name().to_owned(),
             host: host(std::env::var(HOST).ok(), &names.nodename().to_string_lossy()),
             release,
             identity,

@@ -17,8 +17,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::probe::CALLS;
+use flightrec_format::architecture::Architecture;
 use flightrec_format::meta::{Argument, Syscall};
-use syscalls::{x86, x86_64};
+use syscalls::{aarch64, arm, x86, x86_64};
 use thiserror::Error;
 use tracing::warn;
 
@@ -67,12 +68,12 @@ pub enum TracefsError {
     },
 }
 
-/// Both tables of an x86_64 machine.
+/// Both tables of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyscallTables {
-    /// The 64-bit table; x32 calls below 512 use it as well.
+    /// The 64-bit table; x32 calls below 512 use it as well, where there are any.
     pub native: Vec<Syscall>,
-    /// The i386 table.
+    /// The 32-bit table.
     pub compat: Vec<Syscall>,
     /// The kernel publishes no arguments at all (it lacks `CONFIG_FTRACE_SYSCALLS`): six are
     /// recorded of every call, and no strings.
@@ -81,7 +82,7 @@ pub struct SyscallTables {
 
 impl SyscallTables {
     /// Joins the tables with what the kernel publishes under `tracefs`.
-    pub fn read(tracefs: &Path) -> Result<Self, TracefsError> {
+    pub fn read(tracefs: &Path, architecture: Architecture) -> Result<Self, TracefsError> {
         let events = read_events(tracefs)?;
         let unpublished = events.is_none();
         if unpublished {
@@ -92,15 +93,15 @@ impl SyscallTables {
         }
         let events = events.unwrap_or_default();
         let native = numbers().filter_map(|nr| {
-            let name = x86_64::Sysno::new(usize::from(nr))?.name();
+            let name = native_name(architecture, nr)?;
             Some(Syscall {
                 nr,
                 name: name.into(),
-                args: events.get(names::native_event(name)).cloned(),
+                args: names::native_events(name).find_map(|event| events.get(event)).cloned(),
             })
         });
         let compat = numbers().filter_map(|nr| {
-            let name = x86::Sysno::new(usize::from(nr))?.name();
+            let name = compat_name(architecture, nr)?;
             let event = names::compat_event(name);
             Some(Syscall {
                 nr,
@@ -109,6 +110,25 @@ impl SyscallTables {
             })
         });
         Ok(Self { native: native.collect(), compat: compat.collect(), unpublished })
+    }
+}
+
+/// The name of a 64-bit call.
+fn native_name(architecture: Architecture, nr: u16) -> Option<&'static str> {
+    let nr = usize::from(nr);
+    let name = match architecture {
+        Architecture::X86_64 => x86_64::Sysno::new(nr)?.name(),
+        Architecture::Aarch64 => aarch64::Sysno::new(nr)?.name(),
+    };
+    Some(architecture.call_name(name))
+}
+
+/// The name of a 32-bit call.
+fn compat_name(architecture: Architecture, nr: u16) -> Option<&'static str> {
+    let nr = usize::from(nr);
+    match architecture {
+        Architecture::X86_64 => x86::Sysno::new(nr).map(|call| call.name()),
+        Architecture::Aarch64 => arm::Sysno::new(nr).map(|call| call.name()),
     }
 }
 

@@ -17,8 +17,13 @@ const NATIVE: &[(&str, &str)] = &[
     ("sendfile", "sendfile64"),
 ];
 
+/// 64-bit calls whose function has another name in the table that newer architectures share
+/// (scripts/syscall.tbl, arch/arm64/kernel/sys.c, Linux 6.18).
+const GENERIC: &[(&str, &str)] =
+    &[("fadvise64", "fadvise64_64"), ("personality", "arm64_personality")];
+
 /// 32-bit calls whose function takes the arguments of a 64-bit call of another name.
-/// From arch/x86/entry/syscalls/syscall_32.tbl, Linux 6.18.
+/// From arch/x86/entry/syscalls/syscall_32.tbl and arch/arm/tools/syscall.tbl, Linux 6.18.
 const COMPAT: &[(&str, &str)] = &[
     ("_newselect", "select"),
     ("ugetrlimit", "getrlimit"),
@@ -39,7 +44,8 @@ const COMPAT_DIFFERS: &[&str] = &[
     "umount",
     // The order of the last two is the other way round (CONFIG_CLONE_BACKWARDS).
     "clone",
-    // A 64-bit value in two arguments (arch/x86/kernel/sys_ia32.c), so that all behind it shift.
+    // A 64-bit value in two arguments (arch/x86/kernel/sys_ia32.c, arch/arm64/kernel/sys32.c), so
+    // that all behind it shift.
     "pread64",
     "pwrite64",
     "readahead",
@@ -50,8 +56,14 @@ const COMPAT_DIFFERS: &[&str] = &[
     "lookup_dcookie",
 ];
 
-/// The event of a 64-bit call, without `sys_enter_`.
-pub(super) fn native_event(name: &str) -> &str {
+/// The events that a 64-bit call may have, without `sys_enter_`: an architecture's own function, if
+/// there is one, takes the same arguments.
+pub(super) fn native_events(name: &str) -> impl Iterator<Item = &str> {
+    [Some(native_event(name)), lookup(GENERIC, name)].into_iter().flatten()
+}
+
+/// The event of a 64-bit call on all architectures but those that have one of their own.
+fn native_event(name: &str) -> &str {
     lookup(NATIVE, name).unwrap_or(name)
 }
 

@@ -5,6 +5,7 @@
 
 use flightrec_format::abi::pointee::{Extent, Item, PointeeTable, Shape, pack};
 use flightrec_format::abi::probe::CALLS;
+use flightrec_format::architecture::Architecture;
 use flightrec_format::meta::Syscall;
 
 /// An argument that the program gives.
@@ -186,12 +187,26 @@ pub(super) fn has_pointees(call: &str, compat: bool) -> bool {
     row(call, compat).is_some()
 }
 
+/// Items with the sizes that structures have on a machine.
+fn of_architecture(items: &[Item], architecture: Architecture) -> Vec<Item> {
+    let of = |item: &Item| match item.shape {
+        EpollEvents => Item { element: architecture.epoll_event(), ..*item },
+        _ => *item,
+    };
+    items.iter().map(of).collect()
+}
+
 /// The table that is frozen into the probes.
-pub fn pointee_table(calls: &[Syscall], compat: bool) -> Box<PointeeTable> {
+pub fn pointee_table(
+    calls: &[Syscall],
+    compat: bool,
+    architecture: Architecture,
+) -> Box<PointeeTable> {
     let mut table = Box::new([0; CALLS]);
     for call in calls {
         if let Some(entry) = table.get_mut(usize::from(call.nr)) {
-            *entry = row(&call.name, compat).map_or(0, pack);
+            let items = row(&call.name, compat).unwrap_or_default();
+            *entry = pack(&of_architecture(items, architecture));
         }
     }
     table

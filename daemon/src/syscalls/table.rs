@@ -1,12 +1,17 @@
 //! What the probes need to know of each call, as numbers.
 
-use flightrec_format::abi::probe::{CALLS, CallTable, HAS_POINTEES, call_entry};
+use flightrec_format::abi::probe::{CALLS, CallTable, HAS_POINTEES, IS_BIRTH, WRITES, call_entry};
 use flightrec_format::meta::{Argument, Syscall};
 
 use super::pointees::has_pointees;
 
 /// Calls whose success replaces the saved registers: at their exit, no arguments are left.
 const ARGS_LOST: &[&str] = &["execve", "execveat", "rt_sigreturn", "sigreturn"];
+
+/// Calls that make a thread, of the 64-bit table.
+const BIRTHS: &[&str] = &["clone", "fork", "vfork", "clone3"];
+/// Calls that write to the descriptor that is their first argument.
+const WRITERS: &[&str] = &["write", "writev", "pwrite64", "pwritev", "pwritev2"];
 
 /// Strings that the kernel's sources declare without `const`, so that they look like buffers to
 /// be written into. Call and argument.
@@ -30,6 +35,12 @@ pub fn call_table(calls: &[Syscall], compat: bool) -> CallTable {
                 call_entry(nargs, ARGS_LOST.contains(&call.name.as_str()), string_arguments(call));
             if has_pointees(&call.name, compat) {
                 *entry |= HAS_POINTEES;
+            }
+            if !compat && BIRTHS.contains(&call.name.as_str()) {
+                *entry |= IS_BIRTH;
+            }
+            if WRITERS.contains(&call.name.as_str()) {
+                *entry |= WRITES;
             }
         }
     }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use flightrec_format::abi::probe::{ARGS_LOST, CALLS};
+use flightrec_format::abi::probe::{ARGS_LOST, CALLS, IS_BIRTH, WRITES};
+use flightrec_format::architecture::Architecture;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -35,7 +36,9 @@ fn with_tracefs<T>(f: impl FnOnce(&Path) -> T) -> T {
 /// The running kernel's tables, read once.
 fn running() -> &'static SyscallTables {
     static TABLES: OnceLock<SyscallTables> = OnceLock::new();
-    TABLES.get_or_init(|| with_tracefs(|tracefs| SyscallTables::read(tracefs).unwrap()))
+    TABLES.get_or_init(|| {
+        with_tracefs(|tracefs| SyscallTables::read(tracefs, Architecture::HERE).unwrap())
+    })
 }
 
 fn find<'a>(table: &'a [Syscall], name: &str) -> &'a Syscall {
@@ -212,11 +215,50 @@ fn the_probes_table() {
     for (nr, lost) in [(59, true), (322, true), (15, true), (1, false)] {
         assert_eq!(table[nr] & ARGS_LOST != 0, lost, "{nr}");
     }
+    for (nr, flag) in [(56, IS_BIRTH), (57, IS_BIRTH), (435, IS_BIRTH), (1, WRITES), (0, 0)] {
+        assert_eq!(table[nr] & (IS_BIRTH | WRITES), flag, "{nr}");
+    }
     // Hostile input: too many arguments, a number outside.
     let arg = || Argument { name: "a".into(), ctype: "const char *".into() };
     let call = |nr| Syscall { nr, name: "x".into(), args: Some((0..9).map(|_| arg()).collect()) };
     let table = call_table(&[call(5), call(u16::MAX)], false);
     assert_eq!(table[5], 6 | 1 << 11 | 2 << 14 | 3 << 17);
+}
+
+/// Numbers of include/uapi/asm-generic/unistd.h and arch/arm/tools/syscall.tbl, Linux 6.18; the
+/// arguments are this kernel's, which the calls of the same name share.
+#[test]
+fn the_tables_of_aarch64() {
+    let tables =
+        with_tracefs(|tracefs| SyscallTables::read(tracefs, Architecture::Aarch64).unwrap());
+    let name = |table: &[Syscall], nr| {
+        table.iter().find(|call| call.nr == nr).map(|call| call.name.clone()).unwrap()
+    };
+    for (nr, wanted) in [
+        (63, "read"),
+        (64, "write"),
+        (56, "openat"),
+        (79, "newfstatat"),
+        (221, "execve"),
+        (220, "clone"),
+    ] {
+        assert_eq!(name(&tables.native, nr), wanted);
+    }
+    for (nr, wanted) in [(3, "read"), (322, "openat"), (11, "execve"), (192, "mmap2")] {
+        assert_eq!(name(&tables.compat, nr), wanted);
+    }
+    let (native, compat) = (call_table(&tables.native, false), call_table(&tables.compat, true));
+    assert_eq!(native[56], 4 | 1 << 8 | 7 << 11 | 7 << 14 | 1 << 17, "openat");
+    assert_eq!(native[57] & (IS_BIRTH | WRITES), 0, "close");
+    assert_eq!(native[220] & IS_BIRTH, IS_BIRTH, "clone");
+    assert_eq!((native[64] & WRITES, compat[4] & WRITES), (WRITES, WRITES), "write");
+    // An event of epoll is not packed there.
+    let of = |architecture| {
+        let table = pointee_table(&tables.native, false, architecture);
+        table[21] >> 8 & 127
+    };
+    assert_eq!(of(Architecture::Aarch64), 16, "epoll_ctl");
+    assert_eq!(of(Architecture::X86_64), 12, "epoll_ctl");
 }
 
 #[test]
@@ -234,7 +276,7 @@ fn tracepoint_ids() {
 fn tracefs_not_mounted() {
     let dir = TempDir::new().unwrap();
     for error in [
-        SyscallTables::read(dir.path()).unwrap_err(),
+        SyscallTables::read(dir.path(), Architecture::HERE).unwrap_err(),
         tracepoint_id(dir.path(), "a", "b").unwrap_err(),
     ] {
         let expected = format!("mount -t tracefs nodev {}", dir.path().display());
@@ -246,7 +288,7 @@ fn tracefs_not_mounted() {
 fn a_kernel_that_publishes_nothing() {
     let dir = TempDir::new().unwrap();
     fs::create_dir(dir.path().join("events")).unwrap();
-    let tables = SyscallTables::read(dir.path()).unwrap();
+    let tables = SyscallTables::read(dir.path(), Architecture::HERE).unwrap();
     assert!(
         tables.unpublished && tables.native.iter().chain(&tables.compat).all(|c| c.args.is_none())
     );
@@ -267,7 +309,7 @@ fn formats_that_are_none_leave_the_call_without_arguments() {
     let id = dir.path().join("events/raw_syscalls/sys_enter");
     fs::create_dir_all(&id).unwrap();
     fs::write(id.join("id"), "x1\n").unwrap();
-    let tables = SyscallTables::read(dir.path()).unwrap();
+    let tables = SyscallTables::read(dir.path(), Architecture::HERE).unwrap();
     assert_eq!(find(&tables.native, "read").args, None);
     assert_eq!(find(&tables.native, "close").args, Some(Vec::new()));
     let error = tracepoint_id(dir.path(), "raw_syscalls", "sys_enter").unwrap_err().to_string();

@@ -71,9 +71,6 @@ pub const MEMORY: u32 = 4;
 /// The value has a sign.
 pub const SIGNED: u32 = 8;
 
-/// Bytes of `struct pt_regs` (arch/x86/include/asm/ptrace.h, Linux 6.1).
-pub const REGISTERS: u32 = 168;
-
 /// The arguments of a mark: an entry of the map `marks`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]

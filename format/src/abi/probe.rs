@@ -22,12 +22,29 @@ pub const LAST_CPU: i32 = 0x5174_7ec1;
 /// knows of the address of the running thread's `task_struct`.
 pub const CAST: i32 = 0x5174_7ec2;
 
+/// A constant of 32 bits that a program adds, and that stands for the bytes of a kernel stack
+/// (`THREAD_SIZE`).
+pub const STACK_BYTES: i32 = 0x5174_7ec3;
+
+/// A constant of 32 bits that a program masks by, and that stands for the bit of
+/// [`Offsets::compat_flags`] that tells a 32-bit system call.
+pub const COMPAT_FLAG: i32 = 0x5174_7ec4;
+
+/// A store at this byte offset plus *i* in the programs' code stands for one at byte *i* that
+/// publishes what was stored before it: the loader makes of it what does so on the machine
+/// ([`crate::abi`] has no other store that far out).
+pub const RELEASE: u16 = 0x7d00;
+
+/// As [`RELEASE`], and what is stored behind it comes later as well.
+pub const BARRIER: u16 = 0x7c00;
+
 /// Byte offsets of the kernel's members that the probes read, from the running kernel's BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Offsets {
-    /// `task_struct.thread_info.status`: `TS_COMPAT` tells a 32-bit system call.
-    pub thread_status: u32,
+    /// The `u32` of `task_struct` that has [`COMPAT_FLAG`]: `thread_info.status` on x86_64,
+    /// `thread_info.flags` on aarch64.
+    pub compat_flags: u32,
     /// `task_struct.__state`
     pub state: u32,
     /// `task_struct.prio`
@@ -66,9 +83,48 @@ pub struct Offsets {
     pub bprm_filename: u32,
     /// `task_struct.stack`
     pub stack: u32,
+    /// Of `pt_regs`: the arguments of a system call.
+    pub arguments: [u32; ARGUMENTS],
+    /// Of `pt_regs`: those of a 32-bit one.
+    pub compat_arguments: [u32; ARGUMENTS],
+    /// Of `pt_regs`: the system call's number, an `i32`; negative outside of calls.
+    pub call_number: u32,
+    /// Of `pt_regs`: the arguments of a function.
+    pub function_arguments: [u32; ARGUMENTS],
+    /// Of `pt_regs`: what a function returns.
+    pub function_result: u32,
+    /// Of `pt_regs`: the stack pointer.
+    pub stack_pointer: u32,
+    /// Of `pt_regs`: the word that tells whether a program's instruction was interrupted
+    /// ([`Machine::user_mode_mask`]).
+    pub mode: u32,
 }
 
-const _: () = assert!(size_of::<Offsets>() == 20 * 4);
+/// Arguments of a system call, or of a function, in registers.
+pub const ARGUMENTS: usize = 6;
+
+const _: () = assert!(size_of::<Offsets>() == 42 * 4);
+
+/// What of the machine the rarer programs need, as constants to the verifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Machine {
+    /// Bits of a program's addresses.
+    pub user_bits: u32,
+    /// Bits of the word at [`Offsets::mode`] that tell in what the machine was interrupted.
+    pub user_mode_mask: u32,
+    /// What they are where it was a program's instruction.
+    pub user_mode: u32,
+    /// Bytes of the registers that programs at functions may read ([`super::function::Operand`]).
+    pub register_bytes: u32,
+    /// Not 0: the machine has x32 calls.
+    pub has_x32: u32,
+    /// `task_struct.sched_class`: an address in the kernel's own image. Its code, and that of its
+    /// modules, is at most 2 GiB away.
+    pub sched_class: u32,
+}
+
+const _: () = assert!(size_of::<Machine>() == 6 * 4);
 
 /// How a program finds out in which context it runs: by the CPU's preemption count
 /// (include/linux/preempt.h). Its address is not to be had from the kernel's symbols where
@@ -93,9 +149,12 @@ pub struct ContextOffsets {
     pub hardirq: u32,
     /// `NMI_MASK`: those that are set in a non-maskable interrupt.
     pub nmi: u32,
+    /// `task_struct.thread_info.preempt.count`, where the count is the running thread's (aarch64);
+    /// 0: it is a variable of each CPU, by the members above.
+    pub in_task: u32,
 }
 
-const _: () = assert!(size_of::<ContextOffsets>() == 6 * 4);
+const _: () = assert!(size_of::<ContextOffsets>() == 7 * 4);
 
 /// Where a program finds whether a thread waits for I/O. All 0: this kernel does not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,46 +348,6 @@ pub mod preempt {
     }
 }
 
-/// Byte offsets in x86_64's `pt_regs`, which no kernel moves: debuggers and core dumps know them as
-/// `user_regs_struct` (arch/x86/include/uapi/asm/ptrace.h). Constants cost the probes nothing; the
-/// loader holds them against the running kernel's BTF.
-pub mod regs {
-    /// `bp`
-    pub const BP: u32 = 32;
-    /// `bx`
-    pub const BX: u32 = 40;
-    /// `r10`
-    pub const R10: u32 = 56;
-    /// `r9`
-    pub const R9: u32 = 64;
-    /// `r8`
-    pub const R8: u32 = 72;
-    /// `cx`
-    pub const CX: u32 = 88;
-    /// `dx`
-    pub const DX: u32 = 96;
-    /// `si`
-    pub const SI: u32 = 104;
-    /// `di`
-    pub const DI: u32 = 112;
-    /// `orig_ax`: the system call's number.
-    pub const ORIG_AX: u32 = 120;
-
-    /// All of them, with the kernel's names.
-    pub const ALL: [(&str, u32); 10] = [
-        ("bp", BP),
-        ("bx", BX),
-        ("r10", R10),
-        ("r9", R9),
-        ("r8", R8),
-        ("cx", CX),
-        ("dx", DX),
-        ("si", SI),
-        ("di", DI),
-        ("orig_ax", ORIG_AX),
-    ];
-}
-
 /// Words of a page of the table of frames that stacks of the recording have: what the daemon looks
 /// up the names of. A frame that is not 0 is in one of [`FRAME_WAYS`] places ([`frame_place`]).
 pub const FRAME_WORDS: usize = 1024;
@@ -435,8 +454,7 @@ pub const STACK_WALK: &str = "walk_stacks";
 pub const CALLS: usize = 512;
 
 /// A table of calls, by number. Bits 0-2: number of arguments; bit 3 [`ARGS_LOST`]; bit 4
-/// [`HAS_POINTEES`]; bits 8-10,
-/// 11-13, 14-16: indices of arguments that are strings, [`NO_STRING`] for none; bits 17-18: how
+/// [`HAS_POINTEES`]; bit 5 [`IS_BIRTH`]; bit 6 [`WRITES`]; bits 8-10, 11-13, 14-16: indices of arguments that are strings, [`NO_STRING`] for none; bits 17-18: how
 /// many.
 pub type CallTable = [u32; CALLS];
 
@@ -444,6 +462,10 @@ pub type CallTable = [u32; CALLS];
 pub const ARGS_LOST: u32 = 1 << 3;
 /// The call has items in the [table of pointees](super::pointee::PointeeTable).
 pub const HAS_POINTEES: u32 = 1 << 4;
+/// The call makes a thread, which returns 0 from it (clone, fork).
+pub const IS_BIRTH: u32 = 1 << 5;
+/// The call writes to the descriptor that is its first argument.
+pub const WRITES: u32 = 1 << 6;
 /// Bytes of a line of the kernel's log that are looked at: the rest is cut. A program asks for them
 /// by a constant.
 pub const LOG_LINE: usize = 256;

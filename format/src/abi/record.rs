@@ -88,11 +88,13 @@ pub const STRING_ROOM: usize = 8 + STRING_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Abi {
-    /// The machine's own (x86_64).
+    /// The machine's own.
     Native = 0,
-    /// 32-bit (i386: `int 0x80`, or a 32-bit program).
+    /// 32-bit: on x86_64 i386 (`int 0x80`, or a 32-bit program), on aarch64 that of a 32-bit
+    /// program (EABI).
     Compat = 1,
-    /// x32: 64-bit registers, 32-bit pointers; the number without its `0x4000_0000` bit.
+    /// x32 (x86_64 alone): 64-bit registers, 32-bit pointers; the number without its
+    /// `0x4000_0000` bit.
     X32 = 2,
 }
 
@@ -340,24 +342,33 @@ pub mod stack {
     }
 
     /// A frame: the lower half of a return address, less a random number of the recording. Code of
-    /// the kernel, its modules and its BPF programs is in the topmost 2 GiB of addresses
-    /// (`__START_KERNEL_map`, `MODULES_VADDR`; Documentation/arch/x86/x86_64/mm.rst, Linux 6.18),
-    /// so the upper half is all ones.
+    /// the kernel and its modules is within 2 GiB of the kernel's image: on x86_64 in the topmost 2
+    /// GiB of addresses (`__START_KERNEL_map`, `MODULES_VADDR`; Documentation/arch/x86/x86_64/mm.rst,
+    /// Linux 6.18), on aarch64 wherever the image is (`module_direct_base`, `module_plt_base`,
+    /// arch/arm64/mm/init.c, Linux 6.18). So the lower half tells it all. (Of BPF programs that is
+    /// right on x86_64 alone.)
     #[inline(always)]
     pub const fn frame(address: u64, base: u32) -> u32 {
         (address as u32).wrapping_sub(base)
     }
 
-    /// The return address of a frame.
+    /// The return address of a frame: the one that is nearest to `image`, an address in the
+    /// kernel's image.
     #[inline(always)]
-    pub const fn address(frame: u32, base: u32) -> u64 {
-        0xffff_ffff << 32 | frame.wrapping_add(base) as u64
+    pub const fn address(frame: u32, base: u32, image: u64) -> u64 {
+        let away = frame.wrapping_add(base).wrapping_sub(image as u32) as i32;
+        image.wrapping_add(away as i64 as u64)
+    }
+
+    const fn comes_back(of: u64, image: u64) -> bool {
+        address(frame(of, 0xffff_0000), 0xffff_0000, image) == of
     }
 
     const _: () = assert!(
-        address(frame(0xffff_ffff_8123_4567, 0xffff_0000), 0xffff_0000) == {
-            0xffff_ffff_8123_4567
-        }
+        comes_back(0xffff_ffff_8123_4567, 0xffff_ffff_8200_1000)
+            && comes_back(0xffff_ffff_ffff_f000, 0xffff_ffff_8200_1000)
+            && comes_back(0xffff_b2d4_ffff_f000, 0xffff_b2d5_0000_1000)
+            && comes_back(0xffff_b2d5_0000_1000, 0xffff_b2d4_ffff_f000)
     );
 }
 
@@ -469,11 +480,11 @@ pub mod tracepoint {
         word >= 0xff00_0000_0000_0000 && word < 0xffff_ffff_ffff_f001
     }
 
-    /// Whether an address is in the topmost 2 GiB: the kernel's code and static data, its modules,
-    /// its BPF programs.
+    /// Whether an address is within 2 GiB of `image`, an address in the kernel's image: the
+    /// kernel's code and static data, its modules.
     #[inline(always)]
-    pub const fn is_code(address: u64) -> bool {
-        address >= 0xffff_ffff_8000_0000
+    pub const fn is_code(address: u64, image: u64) -> bool {
+        address.wrapping_sub(image) as i64 as i32 as i64 == address.wrapping_sub(image) as i64
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::sys;
 
@@ -128,12 +128,14 @@ impl ArrayMap {
     }
 
     /// Writes `data` (a multiple of 8 bytes) into value `index` at `at`; the map must be writable.
+    /// A reader that sees any of it sees what was written before.
     #[expect(clippy::cast_ptr_alignment, reason = "base, stride and `at` are multiples of 8")]
     pub fn write(&self, index: usize, at: usize, data: &[u8]) -> bool {
         let Some(p) = self.at(index, at, data.len()) else { return false };
         if !at.is_multiple_of(8) || !data.len().is_multiple_of(8) {
             return false;
         }
+        fence(Ordering::Release);
         for (i, chunk) in data.chunks_exact(8).enumerate() {
             let mut word = [0; 8];
             word.copy_from_slice(chunk);

@@ -101,6 +101,24 @@ impl Cast {
     }
 }
 
+/// Whether the kernel takes a store that orders those before it (`BPF_STORE_REL`, since Linux 6.15).
+pub fn has_store_release() -> bool {
+    const RAW_TRACEPOINT: u32 = 17;
+    // r0 = 0; *(u32 *)(r10 - 8) = w0; store_release((u32 *)(r10 - 8), w0); exit
+    let at = |opcode: u64, operation: u64| opcode | 0x0a << 8 | 0xfff8 << 16 | operation << 32;
+    let insns = [0xb7, at(0x63, 0), at(0xc3, 0x110), 0x95];
+    let mut attr = Attr::new().u32(0, RAW_TRACEPOINT).u32(4, insns.len() as u32);
+    attr = attr.u64(8, insns.as_ptr() as u64).u64(16, c"GPL".as_ptr() as u64);
+    match bpf(BPF_PROG_LOAD, &mut attr) {
+        Ok(fd) => {
+            // SAFETY: the kernel has just returned this descriptor to us alone.
+            drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
+            true
+        }
+        Err(_) => false,
+    }
+}
+
 /// Opens a pinned object. Errors as `BPF_OBJ_GET` gives them: `ENOENT`, `EPERM`, …
 pub fn obj_get(path: &Path) -> io::Result<OwnedFd> {
     let c = CString::new(path.as_os_str().as_bytes())

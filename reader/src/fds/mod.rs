@@ -23,6 +23,7 @@ use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::kinds::{IoComplete, Kind};
 use flightrec_format::abi::record::{Act, StringStatus, errno};
+use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
@@ -565,14 +566,17 @@ fn path(text: &Text) -> Option<Vec<u8>> {
     }
 }
 
-/// `socket:AF_INET,SOCK_STREAM`: the kernel's own name has a number that is not recorded.
+/// `socket:AF_INET,SOCK_STREAM`: the kernel's own name has a number that is not recorded. (These
+/// names are the same on all machines.)
 fn socket(family: u32, kind: u32) -> Arc<[u8]> {
     let mut name = b"socket:".to_vec();
     for (argument, value) in [("family", family), ("type", kind & 0xf)] {
         if name.last() != Some(&b':') {
             name.push(b',');
         }
-        match set_for("socket", argument).and_then(|set| set.name(u64::from(value))) {
+        match set_for(Architecture::default(), "socket", argument)
+            .and_then(|set| set.name(u64::from(value)))
+        {
             Some(known) => name.extend_from_slice(known.as_bytes()),
             None if value == 0 => name.push(b'0'),
             None => name.extend_from_slice(format!("{value:#x}").as_bytes()),

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use flightrec_format::architecture::Architecture;
 use flightrec_format::descriptors::{Ends, Object, Socket};
 
 use crate::names::set_for;
@@ -65,7 +66,7 @@ fn protocol(socket: &Socket) -> String {
         (libc::AF_UNIX, libc::SOCK_DGRAM, _) => "UNIX-DGRAM".to_owned(),
         (libc::AF_UNIX, libc::SOCK_SEQPACKET, _) => "UNIX-SEQPACKET".to_owned(),
         _ => {
-            let families = set_for("socket", "family");
+            let families = set_for(Architecture::default(), "socket", "family");
             let name = families.and_then(|families| families.name(u64::from(socket.family)));
             name.and_then(|name| name.strip_prefix("AF_")).unwrap_or("socket").to_owned()
         }

@@ -4,22 +4,26 @@
 //! them. Where kernels differ in a name, both stand here; an argument that is missing is shown as
 //! its C type demands, never wrongly.
 
+use flightrec_format::architecture::Architecture;
+
 use super::set::Set;
 use super::{files, net, process};
 
-/// The names for the argument `argument` of the call `call`.
-pub fn set_for(call: &str, argument: &str) -> Option<&'static Set> {
-    files_set(call, argument)
+/// The names for the argument `argument` of the call `call`, on a machine.
+pub fn set_for(architecture: Architecture, call: &str, argument: &str) -> Option<&'static Set> {
+    files_set(architecture, call, argument)
         .or_else(|| net_set(call, argument))
-        .or_else(|| process_set(call, argument))
+        .or_else(|| process_set(architecture, call, argument))
 }
 
-fn files_set(call: &str, argument: &str) -> Option<&'static Set> {
+fn files_set(architecture: Architecture, call: &str, argument: &str) -> Option<&'static Set> {
     Some(match (call, argument) {
         ("open" | "openat" | "open_by_handle_at", "flags")
         | ("mq_open", "oflag")
-        | ("fanotify_init", "event_f_flags") => &files::OPEN,
-        ("pipe2" | "dup3" | "userfaultfd" | "memfd_secret", "flags") => &files::DESCRIPTOR,
+        | ("fanotify_init", "event_f_flags") => files::OPEN.of(architecture),
+        ("pipe2" | "dup3" | "userfaultfd" | "memfd_secret", "flags") => {
+            files::DESCRIPTOR.of(architecture)
+        }
         ("access" | "faccessat" | "faccessat2", "mode") => &files::ACCESS,
         ("faccessat2", "flags") => &files::AT_ACCESS,
         ("unlinkat", "flag" | "flags") => &files::AT_UNLINK,
@@ -52,8 +56,8 @@ fn files_set(call: &str, argument: &str) -> Option<&'static Set> {
         ("umount" | "umount2", "flags") => &files::UMOUNT,
         ("move_mount", "flags") => &files::MOVE_MOUNT,
         ("open_tree" | "open_tree_attr", "flags") => &files::OPEN_TREE,
-        ("mmap" | "mmap2" | "mprotect" | "pkey_mprotect", "prot") => &files::PROT,
-        ("mmap" | "mmap2", "flags") => &files::MAP,
+        ("mmap" | "mmap2" | "mprotect" | "pkey_mprotect", "prot") => files::PROT.of(architecture),
+        ("mmap" | "mmap2", "flags") => files::MAP.of(architecture),
         ("mremap", "flags") => &files::MREMAP,
         ("msync", "flags") => &files::MSYNC,
         ("mlockall", "flags") => &files::MLOCKALL,
@@ -86,7 +90,7 @@ fn net_set(call: &str, argument: &str) -> Option<&'static Set> {
     })
 }
 
-fn process_set(call: &str, argument: &str) -> Option<&'static Set> {
+fn process_set(architecture: Architecture, call: &str, argument: &str) -> Option<&'static Set> {
     Some(match (call, argument) {
         (
             "kill" | "tkill" | "tgkill" | "rt_sigaction" | "rt_sigqueueinfo" | "rt_tgsigqueueinfo"
@@ -120,7 +124,7 @@ fn process_set(call: &str, argument: &str) -> Option<&'static Set> {
         ("membarrier", "cmd") => &process::MEMBARRIER,
         ("prctl", "option") => &process::PRCTL,
         ("arch_prctl", "option") => &process::ARCH_PRCTL,
-        ("ptrace", "request") => &process::PTRACE,
+        ("ptrace", "request") => process::PTRACE.of(architecture),
         ("shmget" | "semget", "shmflg" | "semflg") | ("msgget", "msgflg") => &process::IPC_GET,
         ("shmctl" | "semctl" | "msgctl", "cmd") => &process::IPC_CTL,
         ("msgsnd" | "msgrcv", "msgflg") => &process::IPC_MESSAGE,

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use flightrec_format::architecture::Architecture;
 use nix::fcntl::{AtFlags, FallocateFlags, RenameFlags, SealFlag, SpliceFFlags};
 use nix::mount::{MntFlags, MsFlags as MountFlags};
 use nix::sys::fanotify::{InitFlags as FanotifyInit, MarkFlags, MaskFlags};
@@ -10,36 +11,75 @@ use nix::sys::memfd::MFdFlags;
 use nix::sys::mman::{MRemapFlags, MapFlags, MlockAllFlags, MsFlags, ProtFlags};
 use nix::sys::stat::SFlag;
 
-use super::set::{LazySet, Named, Set, flags_of, names};
+use super::set::{ByArchitecture, LazySet, Named, Set, flags_of, names};
+
+/// Flags of `open` that machines number differently (include/uapi/asm-generic/fcntl.h,
+/// arch/arm64/include/uapi/asm/fcntl.h, Linux 6.18).
+struct OpenFlags {
+    direct: u64,
+    largefile: u64,
+    directory: u64,
+    nofollow: u64,
+}
+
+impl OpenFlags {
+    const X86_64: Self =
+        Self { direct: 0o40_000, largefile: 0o100_000, directory: 0o200_000, nofollow: 0o400_000 };
+    const AARCH64: Self =
+        Self { direct: 0o200_000, largefile: 0o400_000, directory: 0o40_000, nofollow: 0o100_000 };
+
+    const fn of(architecture: Architecture) -> Self {
+        match architecture {
+            Architecture::X86_64 => Self::X86_64,
+            Architecture::Aarch64 => Self::AARCH64,
+        }
+    }
+
+    /// `O_TMPFILE`: a bit of its own, and `O_DIRECTORY`, so that old kernels refuse it.
+    const fn tmpfile(&self) -> u64 {
+        0o20_000_000 | self.directory
+    }
+}
+
+/// Whether `open` may create a file, by its flags: then it takes permissions.
+pub fn may_create(architecture: Architecture, flags: u64) -> bool {
+    let tmpfile = OpenFlags::of(architecture).tmpfile();
+    flags & libc::O_CREAT as u64 != 0 || flags & tmpfile == tmpfile
+}
 
 /// Flags of `open`: the access mode and the rest, under the names of today (no `O_NDELAY`), in
 /// strace's order.
-pub(super) static OPEN: LazySet = LazyLock::new(|| {
-    Set::flags(names![
-        O_CREAT,
-        O_EXCL,
-        O_NOCTTY,
-        O_TRUNC,
-        O_APPEND,
-        O_NONBLOCK,
-        O_SYNC,
-        O_DSYNC,
-        O_ASYNC,
-        O_DIRECT,
-        O_LARGEFILE,
-        O_NOFOLLOW,
-        O_NOATIME,
-        O_CLOEXEC,
-        O_PATH,
-        O_TMPFILE,
-        O_DIRECTORY,
-    ])
-    .with_field(libc::O_ACCMODE as u64, names![O_RDONLY, O_WRONLY, O_RDWR])
-});
+pub(super) static OPEN: ByArchitecture = ByArchitecture {
+    x86_64: LazyLock::new(|| open(&OpenFlags::X86_64)),
+    aarch64: LazyLock::new(|| open(&OpenFlags::AARCH64)),
+};
+
+fn open(of: &OpenFlags) -> Set {
+    let first =
+        names![O_CREAT, O_EXCL, O_NOCTTY, O_TRUNC, O_APPEND, O_NONBLOCK, O_SYNC, O_DSYNC, O_ASYNC,];
+    let own = [(of.direct, "O_DIRECT"), (of.largefile, "O_LARGEFILE"), (of.nofollow, "O_NOFOLLOW")];
+    let last = [(of.tmpfile(), "O_TMPFILE"), (of.directory, "O_DIRECTORY")];
+    let flags = first.into_iter().chain(own).chain(names![O_NOATIME, O_CLOEXEC, O_PATH]);
+    Set::flags(flags.chain(last))
+        .with_field(libc::O_ACCMODE as u64, names![O_RDONLY, O_WRONLY, O_RDWR])
+}
+
+/// Flags of `open` on a machine, as in `open_how.flags`.
+pub fn open_flags(architecture: Architecture) -> &'static Set {
+    OPEN.of(architecture)
+}
+
 /// `open`'s flags where there is no access mode: `pipe2`, `dup3`, `userfaultfd`.
-pub(super) static DESCRIPTOR: LazySet = LazyLock::new(|| {
-    Set::flags(names![O_CLOEXEC, O_NONBLOCK, O_DIRECT, O_EXCL, O_APPEND, O_ASYNC, O_NOATIME])
-});
+pub(super) static DESCRIPTOR: ByArchitecture = ByArchitecture {
+    x86_64: LazyLock::new(|| descriptor(&OpenFlags::X86_64)),
+    aarch64: LazyLock::new(|| descriptor(&OpenFlags::AARCH64)),
+};
+
+fn descriptor(of: &OpenFlags) -> Set {
+    let flags = names![O_CLOEXEC, O_NONBLOCK].into_iter().chain([(of.direct, "O_DIRECT")]);
+    Set::flags(flags.chain(names![O_EXCL, O_APPEND, O_ASYNC, O_NOATIME]))
+}
+
 /// The type in a file's mode.
 pub static FILE_TYPE: LazySet = LazyLock::new(|| {
     Set::flags([]).octal().with_field(
@@ -144,7 +184,7 @@ pub enum FcntlArgument {
 }
 
 /// How the argument of this `fcntl` command reads.
-pub fn fcntl_argument(command: u64) -> FcntlArgument {
+pub fn fcntl_argument(architecture: Architecture, command: u64) -> FcntlArgument {
     match command as i32 {
         libc::F_GETFD
         | libc::F_GETFL
@@ -153,7 +193,7 @@ pub fn fcntl_argument(command: u64) -> FcntlArgument {
         | libc::F_GETPIPE_SZ
         | libc::F_GET_SEALS => FcntlArgument::None,
         libc::F_SETFD => FcntlArgument::Set(&FD_FLAGS),
-        libc::F_SETFL => FcntlArgument::Set(&OPEN),
+        libc::F_SETFL => FcntlArgument::Set(OPEN.of(architecture)),
         libc::F_ADD_SEALS => FcntlArgument::Set(&SEALS),
         libc::F_SETLEASE => FcntlArgument::Set(&LEASE),
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETOWN | libc::F_SETPIPE_SZ => {
@@ -247,15 +287,39 @@ pub(super) static OPEN_TREE: LazySet = LazyLock::new(|| {
     ])
 });
 
-/// Protection of memory
-pub(super) static PROT: LazySet = LazyLock::new(|| Set::flags(flags_of!(ProtFlags)));
-/// `mmap`. Sizes of huge pages are a field that has no mask of its own among the names.
-pub(super) static MAP: LazySet = LazyLock::new(|| {
-    Set::flags(flags_of!(MapFlags).filter(|(_, name)| {
-        !name.starts_with("MAP_HUGE_") && !matches!(*name, "MAP_ANON" | "MAP_FILE")
-    }))
-    .with_field(libc::MAP_TYPE as u64, names![MAP_SHARED, MAP_PRIVATE, MAP_SHARED_VALIDATE])
-});
+/// Protection of memory; aarch64's own: arch/arm64/include/uapi/asm/mman.h, Linux 6.18.
+pub(super) static PROT: ByArchitecture = ByArchitecture {
+    x86_64: LazyLock::new(|| Set::flags(protection())),
+    aarch64: LazyLock::new(|| {
+        Set::flags(protection().chain([(0x10, "PROT_BTI"), (0x20, "PROT_MTE")]))
+    }),
+};
+
+/// What all machines have.
+fn protection() -> impl Iterator<Item = Named> {
+    flags_of!(ProtFlags).filter(|(_, name)| !matches!(*name, "PROT_BTI" | "PROT_MTE"))
+}
+
+/// `mmap`. Sizes of huge pages are a field that has no mask of its own among the names. x86's own
+/// flag: arch/x86/include/uapi/asm/mman.h, Linux 6.18.
+pub(super) static MAP: ByArchitecture = ByArchitecture {
+    x86_64: LazyLock::new(|| mapping(&[(0x40, "MAP_32BIT")])),
+    aarch64: LazyLock::new(|| mapping(&[])),
+};
+
+/// With a machine's own flags behind the first one that has nothing to do with places.
+fn mapping(own: &[Named]) -> Set {
+    let all = flags_of!(MapFlags).filter(|(_, name)| {
+        !name.starts_with("MAP_HUGE_") && !matches!(*name, "MAP_ANON" | "MAP_FILE" | "MAP_32BIT")
+    });
+    let flags = all.flat_map(|flag| {
+        let own = if flag.1 == "MAP_ANONYMOUS" { own } else { &[] };
+        std::iter::once(flag).chain(own.iter().copied())
+    });
+    Set::flags(flags)
+        .with_field(libc::MAP_TYPE as u64, names![MAP_SHARED, MAP_PRIVATE, MAP_SHARED_VALIDATE])
+}
+
 /// `mremap`
 pub(super) static MREMAP: LazySet =
     LazyLock::new(|| Set::flags(flags_of!(MRemapFlags).chain(names![MREMAP_DONTUNMAP])));
@@ -315,12 +379,37 @@ mod tests {
 
     #[test]
     fn the_order_is_straces() {
+        let here = OPEN.of(Architecture::HERE);
         let flags = libc::O_DIRECTORY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOFOLLOW;
-        assert_eq!(text(&OPEN, flags), "O_RDONLY|O_NONBLOCK|O_NOFOLLOW|O_CLOEXEC|O_DIRECTORY");
+        assert_eq!(text(here, flags), "O_RDONLY|O_NONBLOCK|O_NOFOLLOW|O_CLOEXEC|O_DIRECTORY");
         assert_eq!(
-            text(&OPEN, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC),
+            text(here, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC),
             "O_WRONLY|O_CREAT|O_TRUNC"
         );
+        assert_eq!(text(here, libc::O_TMPFILE | libc::O_RDWR), "O_RDWR|O_TMPFILE");
+        assert_eq!(text(DESCRIPTOR.of(Architecture::HERE), libc::O_DIRECT), "O_DIRECT");
+    }
+
+    /// By what the kernel's headers say, whatever machine this is.
+    #[test]
+    fn a_number_is_what_it_is_on_the_recorded_machine() {
+        let [x86, arm] = [Architecture::X86_64, Architecture::Aarch64];
+        for (number, on_x86, on_arm) in [
+            (0x4000, "O_RDONLY|O_DIRECT", "O_RDONLY|O_DIRECTORY"),
+            (0x8000, "O_RDONLY|O_LARGEFILE", "O_RDONLY|O_NOFOLLOW"),
+            (0x1_0000, "O_RDONLY|O_DIRECTORY", "O_RDONLY|O_DIRECT"),
+            (0x2_0000, "O_RDONLY|O_NOFOLLOW", "O_RDONLY|O_LARGEFILE"),
+            (0x40_4002, "O_RDWR|O_DIRECT|0x400000", "O_RDWR|O_TMPFILE"),
+            (0x41_0002, "O_RDWR|O_TMPFILE", "O_RDWR|O_DIRECT|0x400000"),
+        ] {
+            assert_eq!(text(OPEN.of(x86), number), on_x86);
+            assert_eq!(text(OPEN.of(arm), number), on_arm);
+        }
+        assert!(may_create(arm, 0x40_4002) && !may_create(x86, 0x40_4002) && may_create(x86, 0x40));
+        assert_eq!(text(MAP.of(x86), 0x62), "MAP_PRIVATE|MAP_ANONYMOUS|MAP_32BIT");
+        assert_eq!(text(MAP.of(arm), 0x62), "MAP_PRIVATE|MAP_ANONYMOUS|0x40");
+        assert_eq!(text(PROT.of(x86), 0x11), "PROT_READ|0x10");
+        assert_eq!(text(PROT.of(arm), 0x11), "PROT_READ|PROT_BTI");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Names of numbers: flag sets, enumerations, errors and signals.
 //!
 //! The names come from crates ([`nix`]'s flag types, [`syscalls`]'s errors, [`libc`]'s constants,
-//! each spelled once in `names!`), which follow the user-space ABI of x86_64; that ABI never
-//! changes under a recording, so a reader may know it. What depends on the recorded kernel
-//! (numbers, names and arguments of system calls) is not here: the recording carries it.
+//! each spelled once in `names!`), which follow the user-space ABI of Linux; that ABI never changes
+//! under a recording, so a reader may know it. Where machines differ, a set is one for each
+//! ([`set::ByArchitecture`]), with numbers of our own: the crates have those of the machine that
+//! reads. What depends on the recorded kernel (numbers, names and arguments of system calls) is not
+//! here: the recording carries it.
 
 mod arguments;
 mod calls;
@@ -21,7 +23,7 @@ mod task;
 pub use arguments::{is_descriptor, is_directory, is_path};
 pub use calls::set_for;
 pub use errno::errno;
-pub use files::{FILE_TYPE, FcntlArgument, fcntl_argument};
+pub use files::{FILE_TYPE, FcntlArgument, fcntl_argument, may_create, open_flags};
 pub use io_op::io_op;
 pub use net::{protocol, socket_option};
 pub use pointed::Member;

@@ -17,7 +17,8 @@ static POLL: LazySet = LazyLock::new(|| {
 });
 /// `epoll_event.events`
 static EPOLL: LazySet = LazyLock::new(|| Set::flags(flags_of!(EpollFlags)));
-/// `sigaction.sa_flags`; `SA_RESTORER`: arch/x86/include/uapi/asm/signal.h.
+/// `sigaction.sa_flags`; `SA_RESTORER`: arch/x86/include/uapi/asm/signal.h and
+/// arch/arm64/include/uapi/asm/signal.h.
 static SIGNAL_ACTION: LazySet = LazyLock::new(|| {
     Set::flags([(0x0400_0000, "SA_RESTORER")].into_iter().chain(flags_of!(SaFlags)))
 });
@@ -54,8 +55,6 @@ pub enum Member {
     Epoll,
     /// `sigaction.sa_flags`
     SignalAction,
-    /// `open_how.flags`
-    OpenFlags,
     /// `open_how.resolve`
     Resolve,
     /// `clone_args.flags`
@@ -69,14 +68,13 @@ pub enum Member {
 }
 
 impl Member {
-    /// Its names.
+    /// Its names, which are the same on all machines.
     pub fn names(self) -> &'static Set {
         match self {
             Self::Family => &net::FAMILY,
             Self::Poll => &POLL,
             Self::Epoll => &EPOLL,
             Self::SignalAction => &SIGNAL_ACTION,
-            Self::OpenFlags => &files::OPEN,
             Self::Resolve => &RESOLVE,
             Self::CloneFlags => &CLONE3,
             Self::LockType => &LOCK_TYPE,

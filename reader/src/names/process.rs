@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 
-use super::set::{LazySet, Named, Set, flags_of, names};
+use super::set::{ByArchitecture, LazySet, Named, Set, flags_of, names};
 
 fn signals() -> impl Iterator<Item = Named> {
     Signal::iterator().map(|signal| (signal as u64, signal.as_str()))
@@ -225,7 +225,9 @@ pub(super) static MEMBARRIER: LazySet = LazyLock::new(|| {
 });
 /// `prctl`
 pub(super) static PRCTL: LazySet = LazyLock::new(|| {
-    Set::values(names![
+    // No crate has these on aarch64 (include/uapi/linux/prctl.h, Linux 6.18).
+    let others = [(52, "PR_GET_SPECULATION_CTRL"), (53, "PR_SET_SPECULATION_CTRL")];
+    let all = names![
         PR_SET_PDEATHSIG,
         PR_GET_PDEATHSIG,
         PR_GET_DUMPABLE,
@@ -255,13 +257,12 @@ pub(super) static PRCTL: LazySet = LazyLock::new(|| {
         PR_GET_THP_DISABLE,
         PR_CAP_AMBIENT,
         PR_SET_PTRACER,
-        PR_GET_SPECULATION_CTRL,
-        PR_SET_SPECULATION_CTRL,
         PR_SCHED_CORE,
         PR_SET_MDWE,
         PR_GET_MDWE,
         PR_SET_VMA,
-    ])
+    ];
+    Set::values(all.into_iter().chain(others))
 });
 /// `arch_prctl`, from the kernel's `asm/prctl.h` of x86: no crate has them.
 pub(super) static ARCH_PRCTL: LazySet = LazyLock::new(|| {
@@ -274,9 +275,22 @@ pub(super) static ARCH_PRCTL: LazySet = LazyLock::new(|| {
         (0x1012, "ARCH_SET_CPUID"),
     ])
 });
-/// `ptrace`
-pub(super) static PTRACE: LazySet = LazyLock::new(|| {
-    Set::values(names![
+/// `ptrace`. Machines' own: arch/x86/include/uapi/asm/ptrace-abi.h,
+/// arch/arm64/include/uapi/asm/ptrace.h, Linux 6.18.
+pub(super) static PTRACE: ByArchitecture = ByArchitecture {
+    x86_64: LazyLock::new(|| {
+        ptrace([
+            (12, "PTRACE_GETREGS"),
+            (13, "PTRACE_SETREGS"),
+            (14, "PTRACE_GETFPREGS"),
+            (15, "PTRACE_SETFPREGS"),
+        ])
+    }),
+    aarch64: LazyLock::new(|| ptrace([(33, "PTRACE_PEEKMTETAGS"), (34, "PTRACE_POKEMTETAGS")])),
+};
+
+fn ptrace(own: impl IntoIterator<Item = Named>) -> Set {
+    let all = names![
         PTRACE_TRACEME,
         PTRACE_PEEKTEXT,
         PTRACE_PEEKDATA,
@@ -287,10 +301,6 @@ pub(super) static PTRACE: LazySet = LazyLock::new(|| {
         PTRACE_CONT,
         PTRACE_KILL,
         PTRACE_SINGLESTEP,
-        PTRACE_GETREGS,
-        PTRACE_SETREGS,
-        PTRACE_GETFPREGS,
-        PTRACE_SETFPREGS,
         PTRACE_ATTACH,
         PTRACE_DETACH,
         PTRACE_SYSCALL,
@@ -304,8 +314,10 @@ pub(super) static PTRACE: LazySet = LazyLock::new(|| {
         PTRACE_INTERRUPT,
         PTRACE_LISTEN,
         PTRACE_GET_SYSCALL_INFO,
-    ])
-});
+    ];
+    Set::values(all.into_iter().chain(own))
+}
+
 /// `shmget`, `semget`, `msgget`: flags and permissions
 pub(super) static IPC_GET: LazySet =
     LazyLock::new(|| Set::flags(names![IPC_CREAT, IPC_EXCL]).octal());
@@ -351,6 +363,15 @@ mod tests {
     #[test]
     fn arch_prctl_options() {
         assert_eq!(text(&ARCH_PRCTL, 0x1002), "ARCH_SET_FS");
+    }
+
+    #[test]
+    fn ptrace_requests() {
+        use flightrec_format::architecture::Architecture;
+        let name = |architecture, number| PTRACE.of(architecture).name(number);
+        assert_eq!(name(Architecture::X86_64, 12), Some("PTRACE_GETREGS"));
+        assert_eq!(name(Architecture::Aarch64, 12), None);
+        assert_eq!(name(Architecture::Aarch64, 0x4204), Some("PTRACE_GETREGSET"));
     }
 
     #[test]

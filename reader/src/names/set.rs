@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use flightrec_format::architecture::Architecture;
+
 /// A number and its name. Negative 32-bit numbers stand as their 32 bits.
 pub(super) type Named = (u64, &'static str);
 
@@ -40,6 +42,25 @@ fn small(values: &[Named]) -> [Option<&'static str>; SMALL] {
 
 /// A set that is made when first used.
 pub(super) type LazySet = LazyLock<Set>;
+
+/// A set for each machine, where their numbers differ.
+#[derive(Debug)]
+pub(super) struct ByArchitecture {
+    /// Of x86_64.
+    pub(super) x86_64: LazySet,
+    /// Of aarch64.
+    pub(super) aarch64: LazySet,
+}
+
+impl ByArchitecture {
+    /// Of a machine.
+    pub(super) fn of(&'static self, architecture: Architecture) -> &'static Set {
+        match architecture {
+            Architecture::X86_64 => &self.x86_64,
+            Architecture::Aarch64 => &self.aarch64,
+        }
+    }
+}
 
 /// Names of constants of a crate, by their own spelling: a typing mistake does not compile.
 macro_rules! names {

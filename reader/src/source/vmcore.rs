@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, RING_LANES};
+use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::Page;
 use flightrec_format::meta::{Lanes, Meta};
 use flightrec_format::totals::{CpuTotals, Totals};
@@ -92,9 +93,10 @@ impl Image {
 
     fn nothing(&self) -> DumpError {
         let Rejected { version, lane, damaged } = self.scan.rejected;
-        let foreign = self.dump.machine().filter(|machine| *machine != "x86_64");
+        let is_known = |machine: &str| Architecture::of_machine(machine).name() == machine;
+        let foreign = self.dump.machine().filter(|machine| !is_known(machine));
         let more = if let Some(machine) = foreign {
-            format!("; the machine is {machine}, and flightrec records on x86_64 alone")
+            format!("; the machine is {machine}, and flightrec records on x86_64 and aarch64 alone")
         } else if version + lane != 0 {
             let pages = counted(version + lane, "page");
             format!("; {pages} of another release: use the flightctl of the release that recorded")

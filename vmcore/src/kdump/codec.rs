@@ -31,47 +31,50 @@ pub(crate) struct Codecs {
     snappy: snap::raw::Decoder,
     /// Made when the first page wants it.
     zstd: Option<zstd::bulk::Decompressor<'static>>,
-    page: Memory,
+    page: Box<[u8]>,
 }
 
-impl Default for Codecs {
-    fn default() -> Self {
+impl Codecs {
+    /// For pages of so many bytes.
+    pub(crate) fn new(page: usize) -> Self {
         Self {
             zlib: Decompress::new(true),
             snappy: snap::raw::Decoder::new(),
             zstd: None,
-            page: [0; PAGE_SIZE],
+            page: vec![0; page].into(),
         }
     }
-}
 
-impl Codecs {
-    /// The page, if it begins as pages of a recording do.
+    /// What in the page begins as pages of a recording do, with numbers. Of a larger page, the first
+    /// of them may be another map's or one that is not in use, so all of it is decompressed.
     pub(super) fn recorded(
         &mut self,
         flags: u32,
         data: &[u8],
-    ) -> Result<Option<&Memory>, Undecodable> {
+    ) -> Result<impl Iterator<Item = (u64, &Memory)>, Undecodable> {
         let may_be = match flags & (ZLIB | LZO | SNAPPY | ZSTD) {
+            _ if self.page.len() != PAGE_SIZE => true,
             0 => data.starts_with(&WANTED),
             ZLIB => self.zlib_may_be(data)?,
             LZO => lzo_may_be(data),
             SNAPPY => snappy_may_be(data),
             _ => true,
         };
-        if !may_be {
-            return Ok(None);
-        }
-        self.whole(flags, data).map(|page| page.starts_with(&WANTED).then_some(page))
+        let whole = if may_be { self.whole(flags, data)? } else { &[] };
+        let pages = whole.as_chunks().0.iter();
+        Ok((0..).zip(pages).filter(|(_, page): &(u64, &Memory)| page.starts_with(&WANTED)))
     }
 
     /// The page.
-    pub(crate) fn whole(&mut self, flags: u32, data: &[u8]) -> Result<&Memory, Undecodable> {
+    pub(crate) fn whole(&mut self, flags: u32, data: &[u8]) -> Result<&[u8], Undecodable> {
         let page = &mut self.page;
         let size = match flags & (ZLIB | LZO | SNAPPY | ZSTD) {
             0 => {
-                *page = data.try_into().map_err(|_| Undecodable)?;
-                PAGE_SIZE
+                if data.len() != page.len() {
+                    return Err(Undecodable);
+                }
+                page.copy_from_slice(data);
+                data.len()
             }
             ZLIB => {
                 self.zlib.reset(true);
@@ -88,11 +91,11 @@ impl Codecs {
                     Some(zstd) => zstd,
                     none => none.insert(zstd::bulk::Decompressor::new().map_err(|_| Undecodable)?),
                 };
-                zstd.decompress_to_buffer(data, page.as_mut_slice()).map_err(|_| Undecodable)?
+                zstd.decompress_to_buffer(data, &mut **page).map_err(|_| Undecodable)?
             }
             _ => return Err(Undecodable),
         };
-        if size == PAGE_SIZE { Ok(page) } else { Err(Undecodable) }
+        if size == page.len() { Ok(page) } else { Err(Undecodable) }
     }
 
     /// Inflates eight bytes.

@@ -1,10 +1,13 @@
 //! Header, sub-header and bitmaps.
 
 use crate::bytes::{array, le32, le64};
-use crate::error::VmcoreError;
+use crate::error::{MACHINES, VmcoreError};
 use crate::file::{ReadAt, exact};
 
 use flightrec_format::abi::page::PAGE_SIZE;
+
+/// Bytes of the largest pages of a machine's memory (aarch64).
+const BLOCK_MAX: usize = 1 << 16;
 
 /// First bytes of the form.
 pub(crate) const SIGNATURE: &[u8] = b"KDUMP   ";
@@ -38,6 +41,8 @@ pub(super) struct Header {
     bitmap: (u64, u64),
     /// Pages of memory that the bitmap is of.
     max_mapnr: u64,
+    /// Bytes of a page of the machine's memory.
+    pub(super) page: usize,
     /// Where the first descriptor is.
     pub(super) descriptors_at: u64,
     /// The writer ran out of space.
@@ -54,7 +59,7 @@ impl Header {
         let version = number(8);
         if version > VERSION && version.swap_bytes() <= VERSION {
             let what = "a kdump-compressed file of a big-endian machine";
-            return Err(VmcoreError::unsupported(what, "flightrec records on x86_64 alone"));
+            return Err(VmcoreError::unsupported(what, MACHINES));
         }
         if version > VERSION {
             let what =
@@ -67,20 +72,15 @@ impl Header {
         let machine: [u8; 65] = array(&header, MACHINE).ok_or_else(cut)?;
         let machine = machine.split(|byte| *byte == 0).next().unwrap_or_default();
         let machine = String::from_utf8_lossy(machine).into_owned();
-        let block = number(BLOCK_SIZE);
-        if block as usize != PAGE_SIZE {
+        let page = number(BLOCK_SIZE) as usize;
+        if !page.is_power_of_two() || !(PAGE_SIZE..=BLOCK_MAX).contains(&page) {
             if number(BLOCK_SIZE_32) as usize == PAGE_SIZE {
                 let what = "a kdump-compressed file of a 32-bit machine";
-                return Err(VmcoreError::unsupported(what, "flightrec records on x86_64 alone"));
+                return Err(VmcoreError::unsupported(what, MACHINES));
             }
-            if block.is_power_of_two() && (1 << 13..=1 << 16).contains(&block) {
-                let what =
-                    format!("a kdump-compressed file of a machine with pages of {block} bytes");
-                return Err(VmcoreError::unsupported(what, "flightrec records on x86_64 alone"));
-            }
-            return Err(damaged(format!("a block size of {block} bytes")));
+            return Err(damaged(format!("a block size of {page} bytes")));
         }
-        let block = u64::from(block);
+        let block = page as u64;
         let sub: [u8; 128] = exact(file, block)?.ok_or_else(cut)?;
         // From version 2 on; a part has every n-th stretch of memory, and its bitmap is of all.
         if version >= 2 && le32(&sub, SPLIT) == Some(1) {
@@ -102,7 +102,8 @@ impl Header {
             return Err(damaged("a machine without memory"));
         }
         let incomplete = number(STATUS) & INCOMPLETE != 0;
-        Ok(Self { bitmap, max_mapnr, descriptors_at: bitmaps + all, incomplete, machine })
+        let descriptors_at = bitmaps + all;
+        Ok(Self { bitmap, max_mapnr, page, descriptors_at, incomplete, machine })
     }
 
     /// How many pages are in the file.

@@ -3,7 +3,8 @@
 //! Block 0 is the header, then the sub-header, two bitmaps (which pages there are; which of them
 //! are in the file), a descriptor for each page in the file, and the pages (struct
 //! disk_dump_header, kdump_sub_header and page_desc, diskdump_mod.h of makedumpfile; dump.h of
-//! QEMU). Of a 64-bit, little-endian machine: others record nothing.
+//! QEMU). Of a 64-bit, little-endian machine: others record nothing. A page of the machine's memory
+//! may be larger than one of a recording (16 and 64 KiB on aarch64): then there are several in it.
 
 mod codec;
 mod header;
@@ -19,15 +20,14 @@ use crate::layout::{Layout, Scanner, Shortfall, Unit};
 use header::Header;
 use pages::{DESCRIPTOR, Pages};
 
-use flightrec_format::abi::page::PAGE_SIZE;
+use crate::layout::UNIT_BYTES;
 
-/// Pages in a piece of work.
-const STEP: u64 = (crate::layout::UNIT_BYTES / PAGE_SIZE) as u64;
-
-/// A kdump-compressed file. A unit's numbers are of descriptors; a page's place is that of its
-/// descriptor.
+/// A kdump-compressed file. A unit's numbers are of descriptors; the place of a recording's page is
+/// that of its descriptor, plus its number in the machine's page.
 pub(crate) struct Kdump {
     file: Box<dyn ReadAt>,
+    /// Bytes of a page of the machine's memory.
+    page: usize,
     descriptors_at: u64,
     /// Descriptors that are in the file.
     count: u64,
@@ -46,18 +46,20 @@ impl Kdump {
             ..Shortfall::default()
         };
         let count = promised.min(there);
-        Ok((Self { file, descriptors_at: header.descriptors_at, count, shortfall }, header.machine))
+        let Header { page, descriptors_at, machine, .. } = header;
+        Ok((Self { file, page, descriptors_at, count, shortfall }, machine))
     }
 }
 
 impl Layout for Kdump {
     fn units(&self) -> Box<dyn Iterator<Item = Unit> + Send + '_> {
-        let unit = |i| Unit { start: i * STEP, count: STEP.min(self.count - i * STEP) };
-        Box::new((0..self.count.div_ceil(STEP)).map(unit))
+        let step = (UNIT_BYTES / self.page) as u64;
+        let unit = move |i| Unit { start: i * step, count: step.min(self.count - i * step) };
+        Box::new((0..self.count.div_ceil(step)).map(unit))
     }
 
     fn bytes(&self) -> u64 {
-        self.count.saturating_mul(PAGE_SIZE as u64)
+        self.count.saturating_mul(self.page as u64)
     }
 
     fn shortfall(&self) -> Shortfall {
@@ -65,6 +67,6 @@ impl Layout for Kdump {
     }
 
     fn scanner(&self) -> Box<dyn Scanner + '_> {
-        Box::new(Pages::new(self.file.as_ref(), self.descriptors_at))
+        Box::new(Pages::new(self.file.as_ref(), self.page, self.descriptors_at))
     }
 }

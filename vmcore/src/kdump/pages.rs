@@ -1,8 +1,5 @@
 //! Descriptors, and the pages that they describe.
 
-use flightrec_format::abi::page::PAGE_SIZE;
-
-use super::STEP;
 use super::codec::Codecs;
 use crate::bytes::{le32, le64};
 use crate::file::ReadAt;
@@ -10,9 +7,6 @@ use crate::layout::{Memory, Scanned, Scanner, Shortfall, UNIT_BYTES, Unit};
 
 /// Bytes of a descriptor: place, size and flags of the page's data, flags of the page.
 pub(super) const DESCRIPTOR: usize = 24;
-/// Most bytes of one page's data. A page that does not shrink is kept as it is, but codecs may say
-/// otherwise.
-const DATA_MAX: u32 = 2 * PAGE_SIZE as u32;
 /// Pages' data that stand at most so far apart are read at once.
 const APART_MAX: u64 = 1 << 14;
 
@@ -35,6 +29,8 @@ impl Data {
 /// Reads pages; of one thread.
 pub(super) struct Pages<'a> {
     file: &'a dyn ReadAt,
+    /// Bytes of a page of the machine's memory.
+    page: usize,
     descriptors_at: u64,
     descriptors: Vec<u8>,
     data: Vec<Data>,
@@ -43,14 +39,16 @@ pub(super) struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    pub(super) fn new(file: &'a dyn ReadAt, descriptors_at: u64) -> Self {
+    pub(super) fn new(file: &'a dyn ReadAt, page: usize, descriptors_at: u64) -> Self {
+        let step = UNIT_BYTES / page;
         Self {
             file,
+            page,
             descriptors_at,
-            descriptors: vec![0; STEP as usize * DESCRIPTOR],
-            data: Vec::with_capacity(STEP as usize),
+            descriptors: vec![0; step * DESCRIPTOR],
+            data: Vec::with_capacity(step),
             buffer: vec![0; 2 * UNIT_BYTES],
-            codecs: Codecs::default(),
+            codecs: Codecs::new(page),
         }
     }
 
@@ -66,7 +64,7 @@ impl<'a> Pages<'a> {
         shortfall.unreadable += unit.count - descriptors.len() as u64;
         let size = self.file.size();
         for (bytes, page) in descriptors.iter().zip(unit.start..) {
-            match parse(bytes, page) {
+            match parse(bytes, page, self.page) {
                 Some(data) if data.at >= size || data.end() > size => shortfall.cut += 1,
                 Some(data) => self.data.push(data),
                 None => shortfall.unreadable += 1,
@@ -79,15 +77,16 @@ impl<'a> Pages<'a> {
 }
 
 /// The descriptor's fields; `None` where they can't be: of a page that the writer had no space for,
-/// or damaged.
-fn parse(bytes: &[u8; DESCRIPTOR], page: u64) -> Option<Data> {
+/// or damaged. `most`: the bytes of a page, which one that does not shrink is kept as; but codecs may make it
+/// longer.
+fn parse(bytes: &[u8; DESCRIPTOR], page: u64, most: usize) -> Option<Data> {
     let (at, size, flags) = (le64(bytes, 0)?, le32(bytes, 8)?, le32(bytes, 12)?);
-    (at != 0 && size != 0 && size <= DATA_MAX).then_some(Data { at, size, flags, page })
+    (at != 0 && size != 0 && size as usize <= 2 * most).then_some(Data { at, size, flags, page })
 }
 
 impl Scanner for Pages<'_> {
     fn scan(&mut self, unit: Unit, found: &mut dyn FnMut(u64, &Memory)) -> Scanned {
-        let mut scanned = Scanned { bytes: unit.count * PAGE_SIZE as u64, ..Scanned::default() };
+        let mut scanned = Scanned { bytes: unit.count * self.page as u64, ..Scanned::default() };
         self.describe(unit, &mut scanned.shortfall);
         let mut rest = self.data.as_slice();
         while let Some(first) = rest.first() {
@@ -116,10 +115,12 @@ impl Scanner for Pages<'_> {
                     continue;
                 };
                 match self.codecs.recorded(data.flags, bytes) {
-                    Ok(Some(page)) => {
-                        found(self.descriptors_at + data.page * DESCRIPTOR as u64, page);
+                    Ok(pages) => {
+                        let place = self.descriptors_at + data.page * DESCRIPTOR as u64;
+                        for (number, page) in pages {
+                            found(place + number, page);
+                        }
                     }
-                    Ok(None) => {}
                     Err(_) => scanned.shortfall.unreadable += 1,
                 }
             }
@@ -128,10 +129,13 @@ impl Scanner for Pages<'_> {
     }
 
     fn page(&mut self, place: u64) -> Option<&Memory> {
-        let descriptor = crate::file::exact(self.file, place).ok()??;
-        let data = parse(&descriptor, 0)?;
+        // A machine's page has fewer of a recording's than a descriptor has bytes.
+        let number = place.checked_sub(self.descriptors_at)? % DESCRIPTOR as u64;
+        let descriptor = crate::file::exact(self.file, place - number).ok()??;
+        let data = parse(&descriptor, 0, self.page)?;
         let buffer = self.buffer.get_mut(..data.size as usize)?;
         let n = self.file.read_at(buffer, data.at).ok()?;
-        self.codecs.whole(data.flags, buffer.get(..n)?).ok()
+        let whole = self.codecs.whole(data.flags, buffer.get(..n)?).ok()?;
+        whole.as_chunks().0.get(number as usize)
     }
 }

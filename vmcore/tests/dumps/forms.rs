@@ -44,6 +44,25 @@ fn every_form_holds_the_same() {
     }
 }
 
+/// As on aarch64: the pages of a recording are found inside of a machine's larger ones.
+#[test]
+fn a_machine_of_larger_pages_holds_the_same() {
+    let recording = recording(7);
+    let image = scattered(&recording);
+    let small = file(&synthetic::kdump(&image, Codec::None));
+    let expected = pages(&Dump::open(small.path()).unwrap());
+    for bytes in [16 << 10, 64 << 10] {
+        for codec in Codec::ALL {
+            let large = file(&synthetic::kdump_of_large_pages(&image, codec, bytes));
+            let dump = Dump::open(large.path()).unwrap();
+            let scan = scan(&dump).unwrap();
+            assert_eq!(scan.shortfall, Shortfall::default(), "{bytes} {codec:?}");
+            assert_eq!(dump.machine(), Some("aarch64"));
+            assert!(pages(&dump) == expected, "{bytes} {codec:?}: other pages");
+        }
+    }
+}
+
 #[test]
 fn pages_left_out_are_missing_and_the_rest_is_there() {
     let recording = recording(7);

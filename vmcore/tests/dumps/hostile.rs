@@ -116,8 +116,8 @@ fn other_files_are_named() {
     program[16] = 2;
     let mut other_version = synthetic::kdump(&scattered(&recording(7)), Codec::Zlib);
     other_version[8] = 9;
-    let mut pages_64k = synthetic::kdump(&scattered(&recording(7)), Codec::Zlib);
-    pages_64k[428..432].copy_from_slice(&65536u32.to_le_bytes());
+    let mut pages_128k = synthetic::kdump(&scattered(&recording(7)), Codec::Zlib);
+    pages_128k[428..432].copy_from_slice(&(1u32 << 17).to_le_bytes());
     let expected: [(&[u8], &str); 9] = [
         (b"", "empty"),
         (b"\x1f\x8b\x08", "gunzip"),
@@ -126,7 +126,7 @@ fn other_files_are_named() {
         (b"\x7fELF\x02\x02\x01\0\0\0\0\0\0\0\0\0\0\x04\0\x16", "big-endian"),
         (&program, "no core file"),
         (&other_version, "version 9"),
-        (&pages_64k, "65536 bytes"),
+        (&pages_128k, "131072 bytes"),
         (b"KDUMP   ", "cut inside its headers"),
     ];
     for (bytes, words) in expected {

@@ -15,6 +15,9 @@ const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "ext4", "loop", "dm-delay
 /// The disk: dumps of a machine of 1 GiB in four forms, with room to spare. It is sparse.
 const DISK: u64 = 2 << 30;
 
+/// What QEMU's forms of an aarch64 machine's memory are called, and how it is asked for them.
+pub(super) const FORMS: [(&str, Option<&str>); 2] = [("elf", None), ("kdump", Some("kdump-zlib"))];
+
 /// Files for QEMU.
 #[derive(Debug)]
 pub(super) struct Image {
@@ -40,7 +43,7 @@ pub(super) fn build(
     let release =
         kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
     let work = cache.join(format!("work-{release}"));
-    image(&work, kernel, |vmlinuz, initrd| {
+    image(&work, kernel, (&which("busybox")?, "strip"), |vmlinuz, initrd| {
         let root = root(&work, vmlinuz, initrd)?;
         fs::write(root.join("out/forms"), forms.join(" "))?;
         if let Some(seconds) = flood {
@@ -52,10 +55,11 @@ pub(super) fn build(
 }
 
 /// Makes them in `work`, for an unpacked kernel, with a tree for the disk that `root` makes, and
-/// that is removed then.
+/// that is removed then; with the machine's busybox, and what makes its modules smaller.
 pub(super) fn image(
     work: &Path,
     kernel: &Path,
+    (busybox, strip): (&Path, &str),
     root: impl FnOnce(&Path, &Path) -> Result<PathBuf>,
 ) -> Result<Image> {
     let release =
@@ -66,7 +70,7 @@ pub(super) fn image(
     let vmlinuz = read(Command::new("find").arg(kernel).args(["-name", "vmlinuz*", "-type", "f"]))?;
     let vmlinuz =
         PathBuf::from(vmlinuz.lines().next().context("no vmlinuz in the kernel's package")?);
-    let initrd = initrd(work, kernel, &release)?;
+    let initrd = initrd(work, kernel, &release, (busybox, strip))?;
     let root = root(&vmlinuz, &initrd)?;
     let disk = work.join("disk.ext4");
     // mke2fs would say that it makes it.
@@ -98,12 +102,17 @@ impl Image {
 }
 
 /// busybox, the modules, and the script that loads them.
-fn initrd(work: &Path, kernel: &Path, release: &str) -> Result<PathBuf> {
+fn initrd(
+    work: &Path,
+    kernel: &Path,
+    release: &str,
+    (busybox, strip): (&Path, &str),
+) -> Result<PathBuf> {
     let root = work.join("initrd");
     for dir in ["bin", "dev", "proc", "sys", "disk", "modules"] {
         fs::create_dir_all(root.join(dir))?;
     }
-    copy_program(&which("busybox")?, &root.join("bin/busybox"), false)?;
+    copy_program(busybox, &root.join("bin/busybox"), false)?;
     fs::copy(repository().join("xtask/vm/init.sh"), root.join("init"))?;
     fs::set_permissions(root.join("init"), fs::Permissions::from_mode(0o755))?;
     // modprobe looks in lib/modules; merged packages have it below usr.
@@ -134,7 +143,7 @@ fn initrd(work: &Path, kernel: &Path, release: &str) -> Result<PathBuf> {
             } else {
                 fs::copy(path, &to)?;
             }
-            run(Command::new("strip").args(["--strip-debug", "-R", ".BTF"]).arg(&to))?;
+            run(Command::new(strip).args(["--strip-debug", "-R", ".BTF"]).arg(&to))?;
             order.push(name);
         }
     }
@@ -199,7 +208,9 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         &root.join("bin/kdump-recover"),
         false,
     )?;
-    for name in ["begin.sh", "guest.sh", "crash.sh", "flightd.toml", "flood.sh", "flood.toml"] {
+    for name in
+        ["common.sh", "begin.sh", "guest.sh", "crash.sh", "flightd.toml", "flood.sh", "flood.toml"]
+    {
         fs::copy(repository.join("xtask/vm").join(name), root.join(name))?;
     }
     fs::copy(vmlinuz, root.join("boot/vmlinuz"))?;
@@ -230,7 +241,7 @@ fn libraries(program: &Path, root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn which(program: &str) -> Result<PathBuf> {
+pub(super) fn which(program: &str) -> Result<PathBuf> {
     Ok(read(Command::new("which").arg(program))?.trim().into())
 }
 

@@ -1,13 +1,14 @@
 //! The virtual machine, from power-on through the panic to the end of its crash kernel.
 
 use std::fs::{self, File};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::image::Image;
+use super::image::{FORMS, Image};
 use super::qmp;
 use crate::command::shown;
 
@@ -39,7 +40,7 @@ pub(super) fn run(image: &Image) -> Result<()> {
     while let Some((accel, cpu)) = ways.next() {
         let silence = if ways.peek().is_some() { SILENCE } else { PATIENCE };
         match boot(image, accel, cpu, silence)? {
-            Ended::Off => return Ok(()),
+            Ended::Off { .. } => return Ok(()),
             Ended::Silent if ways.peek().is_some() => println!("vm: {accel} does not work here"),
             Ended::Silent => bail!(
                 "the virtual machine said nothing on its console: {}",
@@ -50,10 +51,43 @@ pub(super) fn run(image: &Image) -> Result<()> {
     bail!("no way to run a virtual machine")
 }
 
+/// What the kernel of the aarch64 machine says last.
+const PANICKED: &[u8] = b"end Kernel panic";
+
+/// Runs the aarch64 machine until it has panicked, and has QEMU take its memory in all of
+/// [`FORMS`].
+pub(super) fn run_until_panic(image: &Image) -> Result<()> {
+    let mut qemu = Command::new("nice");
+    // The newest processor that is fast to emulate; it has LSE.
+    qemu.args(["-n", "1", "qemu-system-aarch64", "-M", "virt,gic-version=3"]);
+    qemu.args(["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "neoverse-n1"]);
+    connect(&mut qemu, image);
+    qemu.arg("-append").arg(
+        "console=ttyAMA0 loglevel=5 mitigations=off random.trust_cpu=on nowatchdog panic=0 \
+         preempt=full",
+    );
+    let files = FORMS.map(|(name, form)| (image.memory.with_extension(name), form));
+    let dump = Dump { at: PANICKED, files: &files, ends: true };
+    match wait(&mut qemu, image, PATIENCE, &dump)? {
+        Ended::Off { dumped: true } => Ok(()),
+        _ => bail!("the virtual machine did not panic; its console: {}", image.console.display()),
+    }
+}
+
+/// When QEMU takes the machine's memory, and where to.
+struct Dump<'a> {
+    /// What the machine says then.
+    at: &'a [u8],
+    /// Files, each with QEMU's name of its form, where that is not ELF.
+    files: &'a [(PathBuf, Option<&'a str>)],
+    /// Whether the machine ends with it.
+    ends: bool,
+}
+
 /// How a run ended.
 enum Ended {
-    /// It came to its end.
-    Off,
+    /// It came to its end; whether its memory was taken.
+    Off { dumped: bool },
     /// It did not even begin.
     Silent,
 }
@@ -61,21 +95,19 @@ enum Ended {
 /// `preempt=full` where the kernel can be told: the hardest case for the probes.
 fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ended> {
     let mut qemu = Command::new("nice");
-    qemu.args([
-        "-n",
-        "1",
-        "qemu-system-x86_64",
-        "-M",
-        "q35",
-        "-accel",
-        accel,
-        "-cpu",
-        cpu,
-        "-smp",
-        "2",
-        "-m",
-        MEMORY,
-    ]);
+    qemu.args(["-n", "1", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu]);
+    connect(&mut qemu, image);
+    qemu.arg("-append").arg(format!(
+        "console=ttyS0 loglevel=5 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on \
+         nowatchdog panic=0 preempt=full crashkernel={CRASH}"
+    ));
+    let files = [(image.memory.clone(), None)];
+    wait(&mut qemu, image, silence, &Dump { at: READY, files: &files, ends: false })
+}
+
+/// What every machine has: two CPUs, memory, a disk, a console, a monitor.
+fn connect(qemu: &mut Command, image: &Image) {
+    qemu.args(["-smp", "2", "-m", MEMORY]);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
     qemu.arg("-serial").arg(format!("file:{}", image.console.display()));
     qemu.arg("-qmp").arg(format!("unix:{},server=on,wait=off", image.monitor.display()));
@@ -85,15 +117,15 @@ fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ende
         .arg(&image.kernel)
         .arg("-initrd")
         .arg(&image.initrd);
-    qemu.arg("-append").arg(format!(
-        "console=ttyS0 loglevel=5 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on \
-         nowatchdog panic=0 preempt=full crashkernel={CRASH}"
-    ));
+}
+
+/// Runs it.
+fn wait(qemu: &mut Command, image: &Image, silence: Duration, dump: &Dump<'_>) -> Result<Ended> {
     let mut child = qemu
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
-        .with_context(|| format!("can't run {}", shown(&qemu)))?;
+        .with_context(|| format!("can't run {}", shown(qemu)))?;
     let started = Instant::now();
     let mut taken = false;
     let is_silent = || image.console.metadata().is_ok_and(|console| console.len() == 0);
@@ -107,15 +139,15 @@ fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ende
                 "the virtual machine ended badly ({status}); its console: {}",
                 image.console.display()
             );
-            return Ok(Ended::Off);
+            return Ok(Ended::Off { dumped: taken });
         }
         if !taken
             && fs::read(&image.console)
                 .unwrap_or_default()
-                .windows(READY.len())
-                .any(|line| line == READY)
+                .windows(dump.at.len())
+                .any(|line| line == dump.at)
         {
-            qmp::dump(&image.monitor, &image.memory)?;
+            qmp::dump(&image.monitor, dump.files, dump.ends)?;
             taken = true;
         }
         let silent = started.elapsed() > silence && is_silent();

@@ -10,6 +10,7 @@
 //! `--flood` is about what a flood leaves of others; `--boot` is about the other end of a machine's
 //! life ([`boot`]).
 
+mod aarch64;
 mod boot;
 mod check;
 mod forge;
@@ -23,17 +24,20 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use flightrec_format::architecture::Architecture;
 
 pub(crate) use self::forge::run as forge;
 use self::kernels::{Kernel, Promise};
 use crate::build;
 use crate::command::repository;
+use crate::cross;
 use crate::setup::{self, Scope};
 
 /// What `vm` is asked for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Vm {
-    /// Kernels by name: 5.10, 6.1, 6.1-rt, 6.12, 6.12-rt, newest [default: all].
+    /// Kernels by name: 5.10, 6.1, 6.1-rt, 6.12, 6.12-rt, newest; of aarch64: 6.1, 6.12, 6.12-16k,
+    /// newest [default: all].
     #[arg(long = "kernel", value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     /// Cache for kernels and images, some hundred MiB [default: ~/.cache/flightrec-vm].
@@ -55,6 +59,10 @@ pub(crate) struct Vm {
         value_parser = clap::value_parser!(u32).range(70..=1500)
     )]
     flood: Option<u32>,
+    /// Which machine: x86_64, or aarch64, for which the programs are compiled here, and which records,
+    /// reads what this machine recorded, and panics.
+    #[arg(long = "arch", value_name = "MACHINE", conflicts_with_all = ["flood", "boot"])]
+    architecture: Option<Machine>,
     /// Instead of panics, boot a Debian with the package twice, and check that it records from
     /// early in boot (as root).
     #[arg(long)]
@@ -66,11 +74,30 @@ impl Vm {
     pub(crate) fn all() -> Self {
         Self {
             kernels: Vec::new(),
+            architecture: None,
             cache: None,
             check_only: false,
             ci: false,
             flood: None,
             boot: false,
+        }
+    }
+}
+
+/// A machine, as it is typed.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Machine {
+    #[value(name = "x86_64")]
+    X86_64,
+    #[value(name = "aarch64")]
+    Aarch64,
+}
+
+impl Vm {
+    fn architecture(&self) -> Architecture {
+        match self.architecture {
+            None | Some(Machine::X86_64) => Architecture::X86_64,
+            Some(Machine::Aarch64) => Architecture::Aarch64,
         }
     }
 }
@@ -89,10 +116,12 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
     if !vm.check_only && !vm.boot && std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
         build::programs(Scope::Build)?;
     }
+    let is_aarch64 = vm.architecture() == Architecture::Aarch64;
     let forms = if vm.ci || vm.flood.is_some() { CI.1 } else { FORMS };
     let (cache, wanted) = match prepare(vm) {
         Err(why) if vm.ci => {
-            println!("left out: a real panic in a virtual machine: {why:#}");
+            let what = if is_aarch64 { "aarch64" } else { "a real panic" };
+            println!("left out: {what} in a virtual machine: {why:#}");
             return Ok(());
         }
         prepared => prepared?,
@@ -105,7 +134,9 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
             continue;
         }
         let started = Instant::now();
-        let result = if vm.boot {
+        let result = if is_aarch64 {
+            aarch64::one(&cache, kernel, vm.check_only)
+        } else if vm.boot {
             boot::one(&cache, kernel, package.as_deref())
         } else {
             one(&cache, kernel, forms, vm)
@@ -139,15 +170,23 @@ fn prepare(vm: &Vm) -> Result<(PathBuf, Vec<&'static Kernel>)> {
         )
         .join(".cache/flightrec-vm"),
     };
+    let architecture = vm.architecture();
+    let (cache, scope, ci) = match architecture {
+        Architecture::X86_64 => (cache, Scope::Vm, CI.0),
+        Architecture::Aarch64 => (cache.join("aarch64"), Scope::CrossVm, aarch64::CI),
+    };
     let wanted = if vm.ci || vm.flood.is_some() && vm.kernels.is_empty() {
-        kernels::named(&[CI.0.to_owned()])?
+        kernels::named(&[ci.to_owned()], architecture)?
     } else {
-        kernels::named(&vm.kernels)?
+        kernels::named(&vm.kernels, architecture)?
     };
     if !vm.check_only {
-        setup::run(Scope::Vm)?;
+        setup::run(scope)?;
         fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
-        kernels::fetch(&cache, &wanted)?;
+        if architecture == Architecture::Aarch64 {
+            cross::build()?;
+        }
+        kernels::fetch(&cache, &wanted, architecture)?;
     }
     Ok((cache, wanted))
 }

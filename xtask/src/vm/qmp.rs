@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 /// Longest that an answer takes: all of the memory is written meanwhile.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Has the machine whose monitor listens on `socket` write its memory into the file `to`, as ELF.
-/// The machine stands still meanwhile.
+/// Has the machine whose monitor listens on `socket` write its memory into files, each in a form of
+/// QEMU's (none: ELF). The machine stands still meanwhile; `ends`: for ever.
 ///
 /// # Errors
 /// That it can't be asked, or what it answers.
-pub(super) fn dump(socket: &Path, to: &Path) -> Result<()> {
+pub(super) fn dump(socket: &Path, files: &[(PathBuf, Option<&str>)], ends: bool) -> Result<()> {
     let mut stream = UnixStream::connect(socket)
         .with_context(|| format!("QEMU's monitor: {}", socket.display()))?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -33,6 +33,15 @@ pub(super) fn dump(socket: &Path, to: &Path) -> Result<()> {
         anyhow::bail!("QEMU's monitor ended")
     };
     ask(&json!({ "execute": "qmp_capabilities" }))?;
-    let arguments = json!({ "paging": false, "protocol": format!("file:{}", to.display()) });
-    ask(&json!({ "execute": "dump-guest-memory", "arguments": arguments }))
+    // One that goes on between two dumps has more in the second.
+    ask(&json!({ "execute": "stop" }))?;
+    for (to, form) in files {
+        let mut arguments =
+            json!({ "paging": false, "protocol": format!("file:{}", to.display()) });
+        if let Some(form) = form {
+            arguments["format"] = json!(form);
+        }
+        ask(&json!({ "execute": "dump-guest-memory", "arguments": arguments }))?;
+    }
+    ask(&json!({ "execute": if ends { "quit" } else { "cont" } }))
 }

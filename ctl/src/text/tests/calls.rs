@@ -301,3 +301,42 @@ fn hostile_names_of_calls_are_escaped_and_bounded() {
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains(r"\33nnn") && text.len() < 200, "{text}");
 }
+
+/// As a recording of aarch64 has them, whatever machine reads it: by the names that it has itself,
+/// and, where it lost these, by the machine's.
+#[test]
+fn calls_of_aarch64() {
+    let argument =
+        |(ctype, name): (&str, &str)| Argument { name: name.into(), ctype: ctype.into() };
+    let list =
+        [("int", "dfd"), ("const char *", "filename"), ("int", "flags"), ("umode_t", "mode")];
+    let openat = Syscall {
+        nr: 56,
+        name: "openat".into(),
+        args: Some(list.into_iter().map(argument).collect()),
+    };
+    let meta = Meta { machine: "aarch64".into(), native: vec![openat], ..Meta::default() };
+    let shown = |nr, args: &[u64]| {
+        let event = Event {
+            time: 1_000_000,
+            cpu: 1,
+            tid: 8883,
+            body: Body::Enter(call(nr, args, Vec::new())),
+        };
+        let mut out = Vec::new();
+        renderer_of(&meta).line(&event, &context(), &mut out);
+        let line = String::from_utf8(out).unwrap();
+        line.trim_end().strip_prefix(COLUMNS).unwrap().to_owned()
+    };
+    assert_eq!(
+        shown(56, &[CWD, 0, 0x8_c000, 0]),
+        "openat(AT_FDCWD, NULL, O_RDONLY|O_NOFOLLOW|O_CLOEXEC|O_DIRECTORY) -->"
+    );
+    assert_eq!(
+        shown(56, &[CWD, 0, 0x40_4001, 0o600]),
+        "openat(AT_FDCWD, NULL, O_WRONLY|O_TMPFILE, 0600) -->"
+    );
+    assert!(shown(63, &[3, 0, 9]).starts_with("read("));
+    assert!(shown(79, &[3, 0, 9]).starts_with("newfstatat("));
+    assert!(shown(221, &[1, 0, 0]).starts_with("execve("));
+}

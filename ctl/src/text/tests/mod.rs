@@ -47,8 +47,12 @@ pub(crate) fn meta() -> Meta {
 }
 
 fn renderer() -> Renderer {
+    renderer_of(&meta())
+}
+
+fn renderer_of(meta: &Meta) -> Renderer {
     Renderer::new(
-        &meta(),
+        meta,
         Options {
             colour: false,
             exit_arguments: false,

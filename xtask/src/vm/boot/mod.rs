@@ -15,7 +15,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use nix::unistd::geteuid;
 
-use super::image::{Image, image};
+use super::image::{Image, image, which};
 use super::{kernels, machine};
 use crate::command::{read, repository};
 use crate::setup::{self, Scope};
@@ -42,7 +42,8 @@ pub(super) fn one(
     if let Some(package) = package {
         let unpacked = kernels::unpacked(cache, kernel)?;
         let work = cache.join(format!("work-boot-{}", kernel.name));
-        let image = image(&work, &unpacked, |_, _| root(&work, package))?;
+        let image =
+            image(&work, &unpacked, (&which("busybox")?, "strip"), |_, _| root(&work, package))?;
         boot(&image, &work)?;
         image.extract(&out)?;
         let consoles = [work.join("first.log"), image.console];

@@ -1,5 +1,6 @@
 //! What must be true of a machine that panicked.
 
+mod aarch64;
 mod flood;
 mod forged;
 mod functions;
@@ -21,6 +22,7 @@ use serde_json::Value;
 /// At the ends of what two sources have in common: what was on its way there, ns.
 const EDGE: u64 = 200_000_000;
 
+pub(super) use aarch64::aarch64;
 pub(super) use flood::flooded;
 pub(super) use refusal::refuses;
 

@@ -1,0 +1,94 @@
+//! `cargo xtask cross`: the programs for aarch64, built on another machine.
+//!
+//! rustup's compiler is used where it has the target's standard library (`rustup target add
+//! aarch64-unknown-linux-gnu`). Else Debian's, with the library out of its package for arm64: of
+//! the same version, and so of the same compiler. Programs are linked statically: what they run on
+//! needs no library of theirs.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use flightrec_format::architecture::Architecture;
+
+use crate::apt::Apt;
+use crate::command::{CROSS_GCC, cargo, probe, read, repository, run, tools};
+use crate::setup::{self, Scope};
+
+/// What is built for.
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+/// Debian's package of the library, and where its compiler is.
+const LIBRARY: &str = "libstd-rust-web-dev";
+const DEBIANS: &str = "/usr/bin/rustc";
+/// What its own libraries are below, and those of a folder that `--sysroot` names.
+const DEBIANS_LIBRARIES: &str = "/usr/lib/rustlib";
+const LIBRARIES: &str = "lib/rustlib";
+
+/// Where the programs are, once they are built.
+pub(crate) fn programs() -> PathBuf {
+    repository().join("target").join(TARGET).join("release")
+}
+
+/// Builds `flightd` and `flightctl`; says where.
+pub(crate) fn build() -> Result<()> {
+    setup::run(Scope::Cross)?;
+    let mut command = cargo();
+    let mut flags = "-Ctarget-feature=+crt-static".to_owned();
+    if !has_library(Path::new("rustc")) {
+        let sysroot = sysroot()?;
+        flags = format!("{flags} --sysroot={}", sysroot.display());
+        command.env("RUSTC", DEBIANS);
+    }
+    // With a target named, these reach neither build scripts nor procedural macros.
+    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS", flags);
+    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", CROSS_GCC);
+    run(command.args(["build", "--release", "--locked", "--target", TARGET]).args([
+        "-p",
+        "flightd",
+        "-p",
+        "flightctl",
+    ]))?;
+    let [flightd, flightctl] = ["flightd", "flightctl"].map(|name| programs().join(name));
+    println!("built: {}, {}", flightd.display(), flightctl.display());
+    Ok(())
+}
+
+/// Whether a compiler has the target's standard library.
+fn has_library(rustc: &Path) -> bool {
+    // The folder is named even where the target isn't installed.
+    let folder = probe(Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]));
+    folder.is_some_and(|folder| has_std(Path::new(&folder)))
+}
+
+fn has_std(folder: &Path) -> bool {
+    let Ok(files) = fs::read_dir(folder) else { return false };
+    files.flatten().any(|file| file.file_name().to_string_lossy().starts_with("libstd-"))
+}
+
+/// A folder with what Debian's compiler has, and the target's library beside.
+fn sysroot() -> Result<PathBuf> {
+    let version = read(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "rustc-web"]))
+        .context("neither rustup's compiler has the target, nor is Debian's rustc-web there")?;
+    let folder = tools().join(format!("aarch64-{}", version.trim()));
+    let libraries = folder.join(LIBRARIES);
+    if !has_std(&libraries.join(TARGET).join("lib")) {
+        println!("cross: fetching {LIBRARY} {} for arm64", version.trim());
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        let package = folder.join("package");
+        let apt = Apt::new(&tools().join("apt-arm64"), Architecture::Aarch64)?;
+        apt.unpack(&format!("{LIBRARY}={}", version.trim()), &package)?;
+        fs::create_dir_all(&libraries)?;
+        for entry in fs::read_dir(DEBIANS_LIBRARIES)? {
+            let path = entry?.path();
+            symlink(&path, libraries.join(path.file_name().context("a file without a name")?))?;
+        }
+        let unpacked = package.join("usr/lib/rustlib").join(TARGET);
+        ensure!(has_std(&unpacked.join("lib")), "{LIBRARY} has no library for {TARGET}");
+        symlink(unpacked, libraries.join(TARGET))?;
+    }
+    Ok(folder)
+}

@@ -1,0 +1,107 @@
+//! `cargo xtask vm --arch aarch64`: whether the recorder works on aarch64, in a virtual machine, and
+//! whether what each machine recorded is the same on the other.
+//!
+//! The machine records wakeups, preempted threads and calls that x86_64 numbers differently, tells
+//! the recording in text, tells one of this machine in text as well, and panics; QEMU takes its
+//! memory in two forms. There is no kdump: Debian's kernels for arm64 have no `kexec_file_load`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use flightrec_tests::{Options, Recorder};
+
+use super::image::{self, FORMS, Image};
+use super::kernels::{self, Kernel};
+use super::{check, machine};
+use crate::command::{CROSS_GCC, CROSS_STRIP, repository, run};
+use crate::cross;
+
+/// In continuous integration.
+pub(super) const CI: &str = "6.12";
+
+/// One kernel's run and checks; what was found, for people.
+pub(super) fn one(cache: &Path, kernel: &Kernel, check_only: bool) -> Result<Vec<String>> {
+    let out = cache.join(format!("out-{}", kernel.name));
+    if !check_only {
+        let unpacked = kernels::unpacked(cache, kernel)?;
+        let recorded = cache.join("x86_64.flight");
+        record_here(&recorded)?;
+        let image = build(cache, &unpacked, &recorded)?;
+        machine::run_until_panic(&image)?;
+        image.extract(&out)?;
+        for (form, _) in FORMS {
+            fs::rename(image.memory.with_extension(form), out.join(form))?;
+        }
+        fs::copy(&recorded, out.join("x86_64.flight"))?;
+    }
+    check::aarch64(&out)
+}
+
+/// Records this machine for a moment.
+fn record_here(to: &Path) -> Result<()> {
+    let recorder = Recorder::try_start(Options::default())?;
+    run(Command::new("find").arg("/etc").stdout(std::process::Stdio::null()))?;
+    let mut save = recorder.flightctl_command();
+    run(save.args(["save", "--last", "500ms", "--force", "-o"]).arg(to))
+}
+
+/// Files for QEMU.
+fn build(cache: &Path, kernel: &Path, recorded: &Path) -> Result<Image> {
+    let release =
+        kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
+    let work = cache.join(format!("work-{release}"));
+    let busybox = busybox(cache)?;
+    image::image(&work, kernel, (&busybox, CROSS_STRIP), |_, _| root(&work, &busybox, recorded))
+}
+
+/// Debian's busybox for arm64.
+fn busybox(cache: &Path) -> Result<PathBuf> {
+    let folder = cache.join("busybox");
+    let program = folder.join("usr/bin/busybox");
+    if !program.exists() {
+        let apt = kernels::apt(cache, flightrec_format::architecture::Architecture::Aarch64)?;
+        apt.unpack("busybox-static", &folder)?;
+        // Older packages have it in /bin.
+        let other = folder.join("bin/busybox");
+        if other.exists() {
+            fs::create_dir_all(folder.join("usr/bin"))?;
+            fs::rename(other, &program)?;
+        }
+    }
+    Ok(program)
+}
+
+/// The tree of the disk.
+fn root(work: &Path, busybox: &Path, recorded: &Path) -> Result<PathBuf> {
+    let (root, repository) = (work.join("root"), repository());
+    for dir in ["bin", "dev", "proc", "sys", "run", "tmp", "out", "var/lib/flightrec"] {
+        fs::create_dir_all(root.join(dir))?;
+    }
+    // It has none, and image::Image::extract takes it.
+    fs::create_dir_all(root.join("var/lib/flightrec-crash"))?;
+    fs::copy(busybox, root.join("bin/busybox"))?;
+    for name in ["flightd", "flightctl"] {
+        let program = cross::programs().join(name);
+        ensure!(program.exists(), "{}: build it by `cargo xtask cross`", program.display());
+        run(Command::new(CROSS_STRIP).arg("-o").arg(root.join("bin").join(name)).arg(program))?;
+    }
+    for (name, source) in [
+        ("stress", "xtask/vm/stress.c"),
+        ("first", "xtask/vm/first.c"),
+        ("machine", "xtask/vm/machine.c"),
+        ("wakeups", "tests/programs/wakeups.c"),
+    ] {
+        let mut gcc = Command::new(CROSS_GCC);
+        gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-o"]);
+        run(gcc.arg(root.join("bin").join(name)).arg(repository.join(source)))?;
+    }
+    for (file, name) in
+        [("common.sh", "common.sh"), ("aarch64.sh", "guest.sh"), ("flightd.toml", "flightd.toml")]
+    {
+        fs::copy(repository.join("xtask/vm").join(file), root.join(name))?;
+    }
+    fs::copy(recorded, root.join("x86_64.flight"))?;
+    Ok(root)
+}
