@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{dump, events, flightctl, last_words, samples, stress, text, wakeups};
 use crate::vm::image::FORMS;
 
-/// What [`xtask/vm/machine.c`] does, in the words for it.
+/// What `xtask/vm/machine.c` does, in the words for it.
 const CALLS: &[&str] = &[
     "openat(AT_FDCWD, \"/\", O_RDONLY|O_NOFOLLOW|O_CLOEXEC|O_DIRECTORY)",
     "openat(AT_FDCWD, \"/proc/self/comm\", O_RDONLY|O_DIRECT)",
