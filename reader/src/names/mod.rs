@@ -3,7 +3,7 @@
 //! The names come from crates ([`nix`]'s flag types, [`syscalls`]'s errors, [`libc`]'s constants,
 //! each spelled once in `names!`), which follow the user-space ABI of Linux; that ABI never changes
 //! under a recording, so a reader may know it. Where machines differ, a set is one for each
-//! ([`set::ByArchitecture`]), with numbers of our own: the crates have those of the machine that
+//! (`ByArchitecture`), with numbers of our own: the crates have those of the machine that
 //! reads. What depends on the recorded kernel (numbers, names and arguments of system calls) is not
 //! here: the recording carries it.
 
