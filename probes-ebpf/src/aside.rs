@@ -5,6 +5,11 @@
 //! refused, but written to a page aside ([`CpuState::aside`]), and copied into the lane
 //! ([`take_aside`]) before an event that is later, or when the other one has been written,
 //! whichever comes first.
+//!
+//! While they are copied, more events may come and be appended, by an interrupt. The number that
+//! [`LaneState::busy`] is while records wait tells: it is another one with each. What was copied is
+//! published only if the page aside could be emptied at once, by an atomic that wants the number
+//! from before the copy; else it is copied again.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -24,11 +29,17 @@ const TRACE: u32 = Lane::Trace as u32;
 /// may come at any instruction.
 #[inline(always)]
 pub(crate) fn claim_at_once(lane: &mut LaneState, from: u32) -> bool {
+    swap_busy(lane, from, busy::WRITING)
+}
+
+/// Changes [`LaneState::busy`], if it is as `from` says, by an atomic.
+#[inline(always)]
+fn swap_busy(lane: &mut LaneState, from: u32, to: u32) -> bool {
     let word = (&raw mut lane.busy).cast::<u64>();
     // SAFETY: `busy` and the field behind it are an aligned word of this CPU's state.
     unsafe {
         let other = word.read_volatile() & !0xffff_ffff;
-        atomic::swap(word, other | u64::from(from), other | u64::from(busy::WRITING))
+        atomic::swap(word, other | u64::from(from), other | u64::from(to))
     }
 }
 
@@ -69,13 +80,20 @@ pub(crate) extern "C" fn claim_trace(state: *mut CpuState, need: u32) -> u32 {
         aside.off = 0;
         aside.base = NO_BASE;
         aside.tid = NO_THREAD;
+        aside.events = [0; LANE_KINDS];
         aside.enter_time = now();
         return ASIDE;
     }
-    // An interrupt may tell of many requests that are done.
-    if aside.off + need <= LARGE as u32 && claim_at_once(aside, busy::WAITING) {
-        aside.enter_time = now();
-        return ASIDE;
+    // An interrupt may tell of many requests that are done. It may have come just now, too.
+    for _ in 0..2 {
+        let number = number(aside);
+        if number < busy::WAITING || aside.off + need > LARGE as u32 {
+            break;
+        }
+        if claim_at_once(aside, number) {
+            aside.enter_time = now();
+            return ASIDE;
+        }
     }
     // SAFETY: an aligned word of this CPU's state.
     unsafe { atomic::increment(&raw mut state.lanes[Lane::Trace as usize].refused[BUSY]) };
@@ -84,22 +102,30 @@ pub(crate) extern "C" fn claim_trace(state: *mut CpuState, need: u32) -> u32 {
 
 const BUSY: usize = Refusal::Busy as usize;
 
+/// [`LaneState::busy`], as it is now.
+#[inline(always)]
+fn number(lane: &LaneState) -> u32 {
+    // SAFETY: a field of this CPU's state; volatile since programs come in between.
+    unsafe { (&raw const lane.busy).read_volatile() }
+}
+
+/// What it becomes when a record ends at `at` of its page. `waits`: whether it is the page aside.
+#[inline(always)]
+pub(crate) fn written(waits: u32, at: usize) -> u32 {
+    waits * (busy::WAITING + at as u32)
+}
+
 /// Whether an event of lane `trace` can be written now.
 #[inline(always)]
 pub(crate) fn trace_has_place(state: &CpuState) -> bool {
-    let busy = |lane: &LaneState| {
-        // SAFETY: a field of this CPU's state; volatile since programs come in between.
-        unsafe { (&raw const lane.busy).read_volatile() }
-    };
-    busy(&state.lanes[Lane::Trace as usize]) == busy::IDLE
-        || state.aside.ring_pages != 0 && busy(&state.aside) != busy::WRITING
+    number(&state.lanes[Lane::Trace as usize]) == busy::IDLE
+        || state.aside.ring_pages != 0 && number(&state.aside) != busy::WRITING
 }
 
 /// Whether an event waits aside.
 #[inline(always)]
 pub(crate) fn is_waiting(state: &CpuState) -> bool {
-    // SAFETY: as above.
-    unsafe { (&raw const state.aside.busy).read_volatile() == busy::WAITING }
+    number(&state.aside) >= busy::WAITING
 }
 
 /// Copies what waits aside into the lane, unless the lane is busy: then whoever writes there does
@@ -131,56 +157,79 @@ const LARGE: usize = NAMES + UNIT * u8::MAX as usize;
 const MIDDLE: usize = LARGE / 4;
 const SMALL: usize = 128;
 
-/// Copies what waits aside into the lane, which the caller has claimed.
+/// Copies what waits aside into the lane, which the caller has claimed. Where something came
+/// meanwhile each time, it goes on waiting.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn take_aside(state: *mut CpuState) -> u32 {
     let Some(state) = given(state) else { return 0 };
-    match off(&state.aside) {
-        ..=SMALL => copy::<SMALL>(state),
-        ..=MIDDLE => copy::<MIDDLE>(state),
-        _ => copy::<LARGE>(state),
+    for _ in 0..2 {
+        let number = number(&state.aside);
+        if number < busy::WAITING {
+            break;
+        }
+        let is_done = match off(&state.aside) {
+            ..=SMALL => copy::<SMALL>(state, number),
+            ..=MIDDLE => copy::<MIDDLE>(state, number),
+            _ => copy::<LARGE>(state, number),
+        };
+        if is_done {
+            break;
+        }
     }
+    0
 }
 
-/// The same of at most `MOST` bytes.
+/// The same of at most `MOST` bytes; whether it is done. `number`: what [`LaneState::busy`] of the
+/// page aside was before anything of it was read.
 #[inline(always)]
-fn copy<const MOST: usize>(state: &mut CpuState) -> u32 {
-    let CpuState { lanes, aside, no_ring, .. } = state;
+fn copy<const MOST: usize>(state: &mut CpuState, number: u32) -> bool {
+    let CpuState { lanes, aside, copied, no_ring, .. } = state;
     let lane = &mut lanes[Lane::Trace as usize];
+    let (base, tid, time) = (aside.base, aside.tid, aside.enter_time);
+    // A copy, as an event that comes behind the emptying begins to count anew.
+    for (n, of) in copied.iter_mut().zip(&aside.events) {
+        // SAFETY: a field of our own; volatile as it has to be before the emptying.
+        unsafe { (&raw mut *n).write_volatile(*of) };
+    }
     // A program that writes aside and was preempted there may come back after a later event: a
     // lane's times never go back.
-    if aside.base < lane.enter_time {
-        // SAFETY: an aligned word of this CPU's state.
-        unsafe { atomic::add(&raw mut lane.refused[BUSY], aside.events.iter().sum()) };
-    } else if off(lane) > BODY - MOST && next_page(lane, TRACE, aside.base) == 0 {
-        no_ring[Lane::Trace as usize] += 1;
-    } else if let Some(from) = page(TRACE, aside.ring_base)
+    let is_late = base < lane.enter_time;
+    let page_there = is_late || off(lane) <= BODY - MOST || next_page(lane, TRACE, base) != 0;
+    let mut place = None;
+    if !is_late
+        && page_there
+        && let Some(from) = page(TRACE, aside.ring_base)
         && let Some(to) = page(TRACE, lane.ring_base + lane.page)
     {
         let size = bounded::<0, MOST>(off(aside));
         let at = bounded::<MOST, BODY>(off(lane));
-        // SAFETY: inside the pages by the bounds. The stores to the page in the order that readers
-        // rely on, as in `publish`.
+        // SAFETY: inside the pages by the bounds.
         unsafe {
-            let (from, to) = (from.cast::<u8>().add(HEADER_LEN), Page::body(to).add(at));
-            bpf_probe_read_kernel(to.cast(), size as u32, from.cast());
+            let (from, body) = (from.cast::<u8>().add(HEADER_LEN), Page::body(to).add(at));
+            bpf_probe_read_kernel(body.cast(), size as u32, from.cast());
         }
-        compiler_fence(Ordering::Release);
-        let used = ((HEADER_LEN + at + size) / UNIT) as u32;
-        // SAFETY: a field of the page.
-        unsafe { atomic::publish::<USED>(to.cast(), used) };
-        lane.off = (at + size) as u32;
-        lane.base = aside.base;
-        lane.tid = aside.tid;
-        lane.enter_time = aside.enter_time;
-        for (total, n) in lane.events.iter_mut().zip(&aside.events) {
+        place = Some((to, at + size));
+    }
+    compiler_fence(Ordering::Release);
+    if !swap_busy(aside, number, busy::IDLE) {
+        return false;
+    }
+    if let Some((to, end)) = place {
+        // SAFETY: a field of the page: the store that readers rely on, as in `publish`.
+        unsafe { atomic::publish::<USED>(to.cast(), ((HEADER_LEN + end) / UNIT) as u32) };
+        lane.off = end as u32;
+        lane.base = base;
+        lane.tid = tid;
+        lane.enter_time = time;
+        for (total, n) in lane.events.iter_mut().zip(copied.iter()) {
             *total += n;
         }
+    } else if is_late {
+        // SAFETY: an aligned word of this CPU's state.
+        unsafe { atomic::add(&raw mut lane.refused[BUSY], copied.iter().sum()) };
+    } else {
+        no_ring[Lane::Trace as usize] += copied.iter().sum::<u64>();
     }
-    aside.events = [0; LANE_KINDS];
-    compiler_fence(Ordering::Release);
-    // SAFETY: a field of our own; volatile so that it stays last.
-    unsafe { (&raw mut aside.busy).write_volatile(busy::IDLE) };
-    0
+    true
 }

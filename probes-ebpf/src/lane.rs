@@ -17,7 +17,7 @@ use flightrec_format::abi::page::{HEADER_LEN, Lane, Refusal};
 use flightrec_format::abi::record::{self, TICK_NS, counter, kind};
 use flightrec_format::abi::state::{CpuState, LaneState, busy};
 
-use crate::aside::{NOWHERE, claim_at_once, claim_trace, is_waiting, settle};
+use crate::aside::{NOWHERE, claim_at_once, claim_trace, is_waiting, settle, written};
 use crate::atomic;
 use crate::cpu::{now, this_cpu};
 use crate::pages::{
@@ -33,8 +33,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) at: usize,
     /// Time of the event, ns. Read once the lane is held, so that a lane's times never go back.
     pub(crate) now: u64,
-    /// What [`LaneState::busy`] is when the records are written.
-    done: u32,
+    /// 1: the place is the page aside, whose record waits when it is written.
+    waits: u32,
 }
 
 impl<'a> Writer<'a> {
@@ -64,7 +64,7 @@ impl<'a> Writer<'a> {
             // To the tick of calls' durations: finer times are noise, of which most of a file was.
             now &= !(TICK_NS - 1);
         }
-        Self::in_lane::<LEAST>(lane, no_ring, name, need, thread, now, busy::IDLE)
+        Self::in_lane::<LEAST>(lane, no_ring, name, need, thread, now, 0)
     }
 
     /// [`Self::open`] of lane `trace`, whose programs may come in the middle of one another.
@@ -83,9 +83,8 @@ impl<'a> Writer<'a> {
         // SAFETY: `aside` stands behind the lane (`abi::state`).
         let lane = unsafe { &mut *trace.byte_add(place * size_of::<LaneState>()) };
         let now = lane.enter_time;
-        let done = place as u32 * busy::WAITING;
         let no_ring = &mut state.no_ring[Lane::Trace as usize];
-        Self::in_lane::<NEED>(lane, no_ring, Lane::Trace, NEED, Some(thread), now, done)
+        Self::in_lane::<NEED>(lane, no_ring, Lane::Trace, NEED, Some(thread), now, place as u32)
     }
 
     /// The rest of [`Self::open`], once the lane is claimed.
@@ -97,7 +96,7 @@ impl<'a> Writer<'a> {
         need: usize,
         thread: Option<u32>,
         now: u64,
-        done: u32,
+        waits: u32,
     ) -> Option<Self> {
         if (off(lane) > BODY - need || now.wrapping_sub(lane.base) >> 32 != 0)
             && make_room(lane, name as u32, need as u32, now) == 0
@@ -122,7 +121,7 @@ impl<'a> Writer<'a> {
             lane.tid = tid;
         }
         let at = bounded::<LEAST, { BODY + NAMES }>(off(lane));
-        Some(Self { lane, page, at, now, done })
+        Some(Self { lane, page, at, now, waits })
     }
 
     #[inline(always)]
@@ -203,8 +202,9 @@ impl<'a> Writer<'a> {
         self.lane.events[counter(kind)] += 1;
         compiler_fence(Ordering::Release);
         if kind >> 4 != kind::ENTER >> 4 {
+            let done = written(self.waits, self.at);
             // SAFETY: a field of our own; volatile so that it stays last.
-            unsafe { (&raw mut self.lane.busy).write_volatile(self.done) };
+            unsafe { (&raw mut self.lane.busy).write_volatile(done) };
         }
         if kind >> 4 == kind::SAMPLE >> 4 {
             let state = this_cpu();

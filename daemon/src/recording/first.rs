@@ -87,6 +87,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             strings: 0,
             lanes: std::array::from_fn(lane),
             aside,
+            copied: [0; LANE_KINDS],
             buckets: Default::default(),
             drawer: Drawer::default(),
             throttled: Default::default(),

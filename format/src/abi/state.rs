@@ -139,7 +139,8 @@ pub mod busy {
     pub const IDLE: u32 = 0;
     /// A program writes.
     pub const WRITING: u32 = 1;
-    /// [`CpuState::aside`](super::CpuState::aside): a record waits there to be copied.
+    /// [`CpuState::aside`](super::CpuState::aside), and what is greater: records wait there to be
+    /// copied. With each that comes it is another number.
     pub const WAITING: u32 = 2;
 }
 
@@ -323,6 +324,8 @@ pub struct CpuState {
     /// its own, [`LaneState::ring_base`]. Behind the state of lane `trace`, so that one can stand
     /// for the other. [`LaneState::ring_pages`]: 1, or 0 where this CPU has no ring.
     pub aside: LaneState,
+    /// The events of [`Self::aside`] by kind, as they are while it is copied.
+    pub copied: [u64; LANE_KINDS],
     /// The budget, by lane.
     pub buckets: [Bucket; BUCKETS],
     /// Who draws from the bucket of system calls.
