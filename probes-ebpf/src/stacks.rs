@@ -62,7 +62,8 @@ pub(crate) fn base() -> u32 {
     unsafe { (&raw const FRAME_BASE).read_volatile() }
 }
 
-/// An address in the kernel's image. Read as a number: the verifier knows what the member points to,
+/// An address in the kernel's image. Read as a number: the verifier knows what the member points
+/// to,
 /// and would not let it be reckoned with.
 #[inline(always)]
 pub(crate) fn image() -> u64 {

@@ -343,7 +343,8 @@ pub mod stack {
 
     /// A frame: the lower half of a return address, less a random number of the recording. Code of
     /// the kernel and its modules is within 2 GiB of the kernel's image: on x86_64 in the topmost 2
-    /// GiB of addresses (`__START_KERNEL_map`, `MODULES_VADDR`; Documentation/arch/x86/x86_64/mm.rst,
+    /// GiB of addresses (`__START_KERNEL_map`, `MODULES_VADDR`;
+    /// Documentation/arch/x86/x86_64/mm.rst,
     /// Linux 6.18), on aarch64 wherever the image is (`module_direct_base`, `module_plt_base`,
     /// arch/arm64/mm/init.c, Linux 6.18). So the lower half tells it all. (Of BPF programs that is
     /// right on x86_64 alone.)

@@ -101,7 +101,8 @@ impl Cast {
     }
 }
 
-/// Whether the kernel takes a store that orders those before it (`BPF_STORE_REL`, since Linux 6.15).
+/// Whether the kernel takes a store that orders those before it (`BPF_STORE_REL`, since Linux
+/// 6.15).
 pub fn has_store_release() -> bool {
     const RAW_TRACEPOINT: u32 = 17;
     // r0 = 0; *(u32 *)(r10 - 8) = w0; store_release((u32 *)(r10 - 8), w0); exit

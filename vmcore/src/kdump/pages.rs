@@ -77,7 +77,8 @@ impl<'a> Pages<'a> {
 }
 
 /// The descriptor's fields; `None` where they can't be: of a page that the writer had no space for,
-/// or damaged. `most`: the bytes of a page, which one that does not shrink is kept as; but codecs may make it
+/// or damaged. `most`: the bytes of a page, which one that does not shrink is kept as; but codecs
+/// may make it
 /// longer.
 fn parse(bytes: &[u8; DESCRIPTOR], page: u64, most: usize) -> Option<Data> {
     let (at, size, flags) = (le64(bytes, 0)?, le32(bytes, 8)?, le32(bytes, 12)?);

@@ -59,7 +59,8 @@ pub(crate) struct Vm {
         value_parser = clap::value_parser!(u32).range(70..=1500)
     )]
     flood: Option<u32>,
-    /// Which machine: x86_64, or aarch64, for which the programs are compiled here, and which records,
+    /// Which machine: x86_64, or aarch64, for which the programs are compiled here, and which
+    /// records,
     /// reads what this machine recorded, and panics.
     #[arg(long = "arch", value_name = "MACHINE", conflicts_with_all = ["flood", "boot"])]
     architecture: Option<Machine>,
