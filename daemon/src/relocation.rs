@@ -7,11 +7,9 @@
 //!
 //! x86_64 makes stores visible in the order of the program, so a store that publishes is a plain
 //! one. aarch64 does not. There a [`RELEASE`] becomes `BPF_STORE_REL` where the kernel has it
-//! (Linux
-//! 6.15; `stlr`), else, as a [`BARRIER`] does everywhere, `BPF_XCHG`: the kernel's memory model has
-//! an atomic operation that gives back a value be a full barrier, and its JIT compiles it so
-//! (`swpal`,
-//! or `ldxr`, `stlxr` and `dmb ish` on processors without LSE; `emit_lse_atomic`,
+//! (Linux 6.15; `stlr`), else, as a [`BARRIER`] does everywhere, `BPF_XCHG`: the kernel's memory
+//! model has an atomic operation that gives back a value be a full barrier, and its JIT compiles it
+//! so (`swpal`, or `ldxr`, `stlxr` and `dmb ish` on processors without LSE; `emit_lse_atomic`,
 //! `emit_ll_sc_atomic`, arch/arm64/net/bpf_jit_comp.c, Linux 6.1). Plain stores and `BPF_ADD`
 //! without a result order nothing.
 
@@ -33,8 +31,7 @@ const CLASS: u8 = 7;
 const LDX: u8 = 1;
 const LD_IMM64: u8 = 0x18;
 /// The class of stores to memory (`BPF_STX`), and in an opcode its mode: a plain one (`BPF_MEM`),
-/// or
-/// an atomic one (`BPF_ATOMIC`).
+/// or an atomic one (`BPF_ATOMIC`).
 const STX: u8 = 3;
 const MODE: u8 = 0xe0;
 const MEM: u8 = 0x60;

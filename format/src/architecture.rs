@@ -95,8 +95,7 @@ impl Architecture {
     }
 
     /// What the manual calls a call of the machine's own table, by the kernel's name for its
-    /// number:
-    /// `__NR3264_fstatat` is newfstatat wherever `stat` has 64 bits
+    /// number: `__NR3264_fstatat` is newfstatat wherever `stat` has 64 bits
     /// (include/uapi/asm-generic/unistd.h, Linux 6.1).
     pub fn call_name(self, name: &'static str) -> &'static str {
         match (self, name) {

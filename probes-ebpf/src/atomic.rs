@@ -9,57 +9,42 @@ use core::arch::asm;
 
 use flightrec_format::abi::probe::{BARRIER, RELEASE};
 
-/// Stores 32 bits, `AT` bytes behind an address, of which a reader on another CPU that sees them
-/// sees what was stored before.
-///
-/// # Safety
-/// An aligned word of a map's value.
-#[inline(always)]
-pub(crate) unsafe fn publish<const AT: usize>(p: *mut u8, v: u32) {
-    // SAFETY: by the contract. What becomes of the value's register depends on the instruction.
-    unsafe {
-        asm!("*(u32 *)({p} + {at}) = {v}", p = in(reg) p, v = inout(reg) u64::from(v) => _,
-            at = const RELEASE as usize + AT, options(nostack))
+/// A function that stores a value `AT` bytes behind an address, by an instruction that the loader
+/// knows by its offset.
+macro_rules! store {
+    ($(#[$doc:meta])* $name:ident, $value:ty, $width:literal, $mark:ident) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// An aligned word of a map's value.
+        #[inline(always)]
+        pub(crate) unsafe fn $name<const AT: usize>(p: *mut u8, v: $value) {
+            // SAFETY: by the contract. What becomes of the value's register depends on the
+            // instruction.
+            unsafe {
+                asm!(concat!("*(", $width, " *)({p} + {at}) = {v}"), p = in(reg) p,
+                    v = inout(reg) u64::from(v) => _, at = const $mark as usize + AT,
+                    options(nostack))
+            };
+        }
     };
 }
 
-/// The same of 64 bits.
-///
-/// # Safety
-/// As [`publish`].
-#[inline(always)]
-pub(crate) unsafe fn publish_long<const AT: usize>(p: *mut u8, v: u64) {
-    // SAFETY: as above.
-    unsafe {
-        asm!("*(u64 *)({p} + {at}) = {v}", p = in(reg) p, v = inout(reg) v => _,
-            at = const RELEASE as usize + AT, options(nostack))
-    };
+store! {
+    /// Stores 32 bits: a reader on another CPU that sees them sees what was stored before.
+    publish, u32, "u32", RELEASE
 }
-
-/// As [`publish`], and a reader that sees what is stored later sees this as well.
-///
-/// # Safety
-/// As [`publish`].
-#[inline(always)]
-pub(crate) unsafe fn separate<const AT: usize>(p: *mut u8, v: u32) {
-    // SAFETY: as above.
-    unsafe {
-        asm!("*(u32 *)({p} + {at}) = {v}", p = in(reg) p, v = inout(reg) u64::from(v) => _,
-            at = const BARRIER as usize + AT, options(nostack))
-    };
+store! {
+    /// As [`publish`], of 64 bits.
+    publish_long, u64, "u64", RELEASE
 }
-
-/// The same of 64 bits.
-///
-/// # Safety
-/// As [`publish`].
-#[inline(always)]
-pub(crate) unsafe fn separate_long<const AT: usize>(p: *mut u8, v: u64) {
-    // SAFETY: as above.
-    unsafe {
-        asm!("*(u64 *)({p} + {at}) = {v}", p = in(reg) p, v = inout(reg) v => _,
-            at = const BARRIER as usize + AT, options(nostack))
-    };
+store! {
+    /// As [`publish`], and a reader that sees what is stored later sees this as well.
+    separate, u32, "u32", BARRIER
+}
+store! {
+    /// As [`separate`], of 64 bits.
+    separate_long, u64, "u64", BARRIER
 }
 
 /// Stores `new` where `old` stands, at once; says whether it did.

@@ -181,7 +181,7 @@ fn own_bits(value: u64, operand: &Operand) -> u64 {
 #[inline(always)]
 fn register(ctx: *mut c_void, at: u32) -> u64 {
     let mut word = 0u64;
-    if u64::from(at) + 8 <= u64::from(machine().register_bytes) {
+    if u64::from(at) + 8 <= u64::from(machine!(register_bytes)) {
         // SAFETY: 8 bytes of this program's stack. The verifier takes no load from its context at
         // an offset that varies, but the helper does.
         unsafe {

@@ -45,9 +45,9 @@ static OFFSETS: Offsets = Offsets {
     mode: 0,
 };
 
-/// Filled by the loader.
+/// Filled by the loader. Read by [`machine!`].
 #[unsafe(no_mangle)]
-static MACHINE: Machine = Machine {
+pub(crate) static MACHINE: Machine = Machine {
     user_bits: 0,
     user_mode_mask: 0,
     user_mode: 0,
@@ -56,12 +56,15 @@ static MACHINE: Machine = Machine {
     sched_class: 0,
 };
 
-/// What the loader said of the machine. Constants to the verifier.
-#[inline(always)]
-pub(crate) fn machine() -> Machine {
-    // SAFETY: a static of ours; volatile because the loader replaces its value.
-    unsafe { (&raw const MACHINE).read_volatile() }
+/// A member of [`MACHINE`], and nothing else of it: a constant to the verifier, but a load to the
+/// program.
+macro_rules! machine {
+    ($member:ident) => {
+        // SAFETY: a static of ours; volatile because the loader replaces its value.
+        unsafe { (&raw const $crate::kernel::MACHINE.$member).read_volatile() }
+    };
 }
+pub(crate) use machine;
 
 /// The member of [`OFFSETS`], read so that the compiler does not assume its initial value. For use
 /// inside `unsafe`: a static of ours, so the read is always sound.

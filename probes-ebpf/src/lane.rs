@@ -5,8 +5,8 @@
 //! itself runs with interrupts on (`try_to_wake_up`, kernel/sched/core.c, Linux 6.1), so an
 //! interrupt may bring another scheduling event in the middle of it. So plain stores suffice, and
 //! the store of `used`, last, publishes (`atomic::publish`). Readers: `format/src/live`. (On
-//! PREEMPT_RT, signals are
-//! such an exception, too, as the lock under which they are sent sleeps there.)
+//! PREEMPT_RT, signals are such an exception, too, as the lock under which they are sent sleeps
+//! there.)
 //!
 //! The task lane's tracepoints are preemptible from Linux 7.0 on (kernel commits a46023d5616e,
 //! f7d327654b88), so two of its programs may meet on a CPU: there, `busy` is claimed by an atomic.

@@ -108,8 +108,8 @@ fn sample(ctx: PerfEventContext) -> u32 {
         return 0;
     }
     let Some(scratch) = SCRATCH.get_ptr_mut(0) else { return 0 };
-    let mode = member!(ctx, mode, u64) & u64::from(machine().user_mode_mask);
-    let mode = if mode == u64::from(machine().user_mode) { USER_MODE } else { 0 };
+    let mode = member!(ctx, mode, u64) & u64::from(machine!(user_mode_mask));
+    let mode = if mode == u64::from(machine!(user_mode)) { USER_MODE } else { 0 };
     let began = now();
     // SAFETY: words of our own.
     unsafe {
@@ -265,7 +265,7 @@ fn take_user(ctx: *mut c_void, most: u32, scratch: *mut Scratch) -> u32 {
             // and ends the stack. So is a byte of a file from before its beginning, which Linux
             // 6.1 makes of an address below a mapping (`find_vma` in
             // `stack_map_get_build_id_offset`).
-            if at >> machine().user_bits != 0 {
+            if at >> machine!(user_bits) != 0 {
                 word!(scratch, user_frames = i as u64);
                 break;
             }

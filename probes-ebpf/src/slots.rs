@@ -264,7 +264,7 @@ fn in_call(slot: *mut TaskSlot, task: *const u8) -> u32 {
             return BLOCKED;
         }
         let compat = task.is_compat();
-        let x32 = machine().has_x32 != 0 && !compat && nr as u64 & X32_BIT != 0;
+        let x32 = machine!(has_x32) != 0 && !compat && nr as u64 & X32_BIT != 0;
         (*slot).nr = if x32 { nr ^ X32_BIT as i64 } else { nr } as i32;
         let abi = if compat {
             Abi::Compat

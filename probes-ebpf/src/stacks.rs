@@ -63,11 +63,10 @@ pub(crate) fn base() -> u32 {
 }
 
 /// An address in the kernel's image. Read as a number: the verifier knows what the member points
-/// to,
-/// and would not let it be reckoned with.
+/// to, and would not let it be reckoned with.
 #[inline(always)]
 pub(crate) fn image() -> u64 {
-    peek((Task::current().as_ptr() as u64).wrapping_add(u64::from(machine().sched_class)))
+    peek((Task::current().as_ptr() as u64).wrapping_add(u64::from(machine!(sched_class))))
 }
 
 /// Whether stacks can be had here.

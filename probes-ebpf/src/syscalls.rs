@@ -104,7 +104,7 @@ pub(crate) fn call_entry(is_compat: bool, nr: u64) -> u32 {
 fn rare(id: u64, is_compat: bool, args: &mut Arguments) -> Call<impl Fn() -> u16 + Copy + use<>> {
     let (nr, abi, entry) = if is_compat && id < CALLS as u64 {
         (id as u16, Abi::Compat, entry(&raw const COMPAT_CALLS, id))
-    } else if machine().has_x32 != 0 && id ^ X32_BIT < u64::from(NR_INVALID) && !is_compat {
+    } else if machine!(has_x32) != 0 && id ^ X32_BIT < u64::from(NR_INVALID) && !is_compat {
         ((id ^ X32_BIT) as u16, Abi::X32, 6 | NO_STRINGS)
     } else {
         args[0] = id;

@@ -95,11 +95,7 @@ const NEEDS: &[Need] = &[
         what: "a C compiler with a static libc",
         why: "compiles the small programs that the tests record",
         scope: Scope::Test,
-        is_there: || {
-            // gcc answers with the bare name where there is no such file.
-            probe(Command::new("gcc").arg("-print-file-name=libc.a"))
-                .is_some_and(|path| path.starts_with('/'))
-        },
+        is_there: || has_library("gcc", "libc.a"),
         packages: &["gcc", "libc6-dev"],
         otherwise: "install gcc, and the C library's static version",
     },
@@ -107,10 +103,7 @@ const NEEDS: &[Need] = &[
         what: "liburing",
         why: "is used by an incident that a test of `flightctl why` makes",
         scope: Scope::Test,
-        is_there: || {
-            probe(Command::new("gcc").arg("-print-file-name=liburing.so"))
-                .is_some_and(|path| path.starts_with('/'))
-        },
+        is_there: || has_library("gcc", "liburing.so"),
         packages: &["liburing-dev"],
         otherwise: "install liburing with its headers; without it that incident is left out",
     },
@@ -208,11 +201,7 @@ const NEEDS: &[Need] = &[
         what: "a C compiler for aarch64 with its libraries",
         why: "links programs for aarch64, and compiles what is C in them",
         scope: Scope::Cross,
-        is_there: || {
-            // It answers with the bare name where there is no such file.
-            probe(Command::new(CROSS_GCC).arg("-print-file-name=libc.a"))
-                .is_some_and(|path| path.starts_with('/'))
-        },
+        is_there: || has_library(CROSS_GCC, "libc.a"),
         packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],
         otherwise: "install a cross compiler for aarch64-linux-gnu with a static C library",
     },
@@ -229,6 +218,13 @@ const NEEDS: &[Need] = &[
         otherwise: "install QEMU for aarch64, kmod, cpio, e2fsprogs and xz",
     },
 ];
+
+/// Whether a C compiler finds a library's file.
+fn has_library(compiler: &str, file: &str) -> bool {
+    // It answers with the bare name where there is no such file.
+    probe(Command::new(compiler).arg(format!("-print-file-name={file}")))
+        .is_some_and(|path| path.starts_with('/'))
+}
 
 /// Installs what is missing; says what, and why. Where it can't, says what to type.
 pub(crate) fn run(scope: Scope) -> Result<()> {

@@ -4,19 +4,7 @@
 export TZ=UTC
 start flightd /var/lib/flightrec /flightd.toml || exit 1
 say "recording"
-# Wakeups out of every context, beside the kernel's own tracer.
-trace=/sys/kernel/tracing/instances/wakeups
-ifconfig lo 127.0.0.1 up
-mkdir $trace
-echo mono >$trace/trace_clock
-echo 16384 >$trace/buffer_size_kb
-echo 1 >$trace/events/sched/sched_waking/enable
-wakeups 400 /out/synced >/out/wakeups.txt || { say "FAILED: wakeups"; exit 1; }
-echo 0 >$trace/tracing_on
-cat $trace/trace >/out/wakeups.trace
-rmdir $trace
-ctl dump --last 1m --event waking --fds off --format jsonl -o /out/wakeups.jsonl 2>/out/wakeups.err
-say "wakeups: $(cat /out/wakeups.txt)"
+traced_wakeups 400 || exit 1
 # Calls whose numbers and flags are others than on x86_64, by a 64-bit program and a 32-bit one.
 machine >/out/machine.txt || { say "FAILED: machine"; exit 1; }
 if [ -e /bin/machine32 ]; then

@@ -22,3 +22,20 @@ start() {
         sleep 0.25
     done
 }
+
+# traced_wakeups ROUNDS: wakeups out of every context, beside the kernel's own tracer.
+traced_wakeups() {
+    trace=/sys/kernel/tracing/instances/wakeups
+    ifconfig lo 127.0.0.1 up
+    mkdir $trace
+    echo mono >$trace/trace_clock
+    echo 16384 >$trace/buffer_size_kb
+    echo 1 >$trace/events/sched/sched_waking/enable
+    wakeups "$1" /out/synced >/out/wakeups.txt || { say "FAILED: wakeups"; return 1; }
+    echo 0 >$trace/tracing_on
+    cat $trace/trace >/out/wakeups.trace
+    rmdir $trace
+    ctl dump --last 1m --event waking --fds off --format jsonl -o /out/wakeups.jsonl \
+        2>/out/wakeups.err
+    say "wakeups: $(cat /out/wakeups.txt)"
+}

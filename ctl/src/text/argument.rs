@@ -276,8 +276,7 @@ fn write_in(set: Option<&Set>, value: u64, out: &mut Vec<u8>) {
 
 /// The kernel's first real-time signal and its last (`SIGRTMIN`, `_NSIG`;
 /// arch/x86/include/uapi/asm/signal.h, include/uapi/asm-generic/signal.h). The C library keeps the
-/// first two to itself, and calls the
-/// third its `SIGRTMIN`.
+/// first two to itself, and calls the third its `SIGRTMIN`.
 const REAL_TIME: RangeInclusive<u32> = 32..=64;
 
 /// Appends a signal by name; a real-time one by its place among the kernel's, as strace does.

@@ -455,8 +455,7 @@ pub const CALLS: usize = 512;
 
 /// A table of calls, by number. Bits 0-2: number of arguments; bit 3 [`ARGS_LOST`]; bit 4
 /// [`HAS_POINTEES`]; bit 5 [`IS_BIRTH`]; bit 6 [`WRITES`]; bits 8-10, 11-13, 14-16: indices of
-/// arguments that are strings, [`NO_STRING`] for none; bits 17-18: how
-/// many.
+/// arguments that are strings, [`NO_STRING`] for none; bits 17-18: how many.
 pub type CallTable = [u32; CALLS];
 
 /// The call's success replaces the saved registers (execve, sigreturn): no arguments at its exit.

@@ -344,10 +344,9 @@ pub mod stack {
     /// A frame: the lower half of a return address, less a random number of the recording. Code of
     /// the kernel and its modules is within 2 GiB of the kernel's image: on x86_64 in the topmost 2
     /// GiB of addresses (`__START_KERNEL_map`, `MODULES_VADDR`;
-    /// Documentation/arch/x86/x86_64/mm.rst,
-    /// Linux 6.18), on aarch64 wherever the image is (`module_direct_base`, `module_plt_base`,
-    /// arch/arm64/mm/init.c, Linux 6.18). So the lower half tells it all. (Of BPF programs that is
-    /// right on x86_64 alone.)
+    /// Documentation/arch/x86/x86_64/mm.rst, Linux 6.18), on aarch64 wherever the image is
+    /// (`module_direct_base`, `module_plt_base`, arch/arm64/mm/init.c, Linux 6.18). So the lower
+    /// half tells it all. (Of BPF programs that is right on x86_64 alone.)
     #[inline(always)]
     pub const fn frame(address: u64, base: u32) -> u32 {
         (address as u32).wrapping_sub(base)

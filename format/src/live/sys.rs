@@ -82,42 +82,36 @@ pub struct Cast {
 impl Cast {
     /// Whether the kernel takes a program that does this.
     pub fn is_taken(self) -> bool {
-        const RAW_TRACEPOINT: u32 = 17;
         let constant =
             |registers: u64, constant: u32| 0xb7 | registers << 8 | u64::from(constant) << 32;
         // r1 = 0; r2 = structure; call function (BPF_PSEUDO_KFUNC_CALL); r0 = 0; exit
         let call = 0x85 | 2 << 12 | u64::from(self.function) << 32;
         let insns = [constant(1, 0), constant(2, self.structure), call, constant(0, 0), 0x95];
-        let mut attr = Attr::new().u32(0, RAW_TRACEPOINT).u32(4, insns.len() as u32);
-        attr = attr.u64(8, insns.as_ptr() as u64).u64(16, c"GPL".as_ptr() as u64);
-        match bpf(BPF_PROG_LOAD, &mut attr) {
-            Ok(fd) => {
-                // SAFETY: the kernel has just returned this descriptor to us alone.
-                drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
-                true
-            }
-            Err(_) => false,
-        }
+        is_taken(&insns)
     }
 }
 
 /// Whether the kernel takes a store that orders those before it (`BPF_STORE_REL`, since Linux
 /// 6.15).
 pub fn has_store_release() -> bool {
-    const RAW_TRACEPOINT: u32 = 17;
     // r0 = 0; *(u32 *)(r10 - 8) = w0; store_release((u32 *)(r10 - 8), w0); exit
     let at = |opcode: u64, operation: u64| opcode | 0x0a << 8 | 0xfff8 << 16 | operation << 32;
     let insns = [0xb7, at(0x63, 0), at(0xc3, 0x110), 0x95];
-    let mut attr = Attr::new().u32(0, RAW_TRACEPOINT).u32(4, insns.len() as u32);
-    attr = attr.u64(8, insns.as_ptr() as u64).u64(16, c"GPL".as_ptr() as u64);
-    match bpf(BPF_PROG_LOAD, &mut attr) {
-        Ok(fd) => {
-            // SAFETY: the kernel has just returned this descriptor to us alone.
-            drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
-            true
-        }
-        Err(_) => false,
-    }
+    is_taken(&insns)
+}
+
+/// Whether the kernel loads a program of these instructions (`BPF_PROG_TYPE_RAW_TRACEPOINT`).
+fn is_taken(insns: &[u64]) -> bool {
+    const RAW_TRACEPOINT: u32 = 17;
+    let mut attr = Attr::new()
+        .u32(0, RAW_TRACEPOINT)
+        .u32(4, insns.len() as u32)
+        .u64(8, insns.as_ptr() as u64)
+        .u64(16, c"GPL".as_ptr() as u64);
+    let Ok(fd) = bpf(BPF_PROG_LOAD, &mut attr) else { return false };
+    // SAFETY: the kernel has just returned this descriptor to us alone.
+    drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
+    true
 }
 
 /// Opens a pinned object. Errors as `BPF_OBJ_GET` gives them: `ENOENT`, `EPERM`, …

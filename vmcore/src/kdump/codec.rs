@@ -46,8 +46,7 @@ impl Codecs {
     }
 
     /// What in the page begins as pages of a recording do, with numbers. Of a larger page, the
-    /// first
-    /// of them may be another map's or one that is not in use, so all of it is decompressed.
+    /// first of them may be another map's or one that is not in use, so all of it is decompressed.
     pub(super) fn recorded(
         &mut self,
         flags: u32,

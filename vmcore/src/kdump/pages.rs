@@ -78,8 +78,7 @@ impl<'a> Pages<'a> {
 
 /// The descriptor's fields; `None` where they can't be: of a page that the writer had no space for,
 /// or damaged. `most`: the bytes of a page, which one that does not shrink is kept as; but codecs
-/// may make it
-/// longer.
+/// may make it longer.
 fn parse(bytes: &[u8; DESCRIPTOR], page: u64, most: usize) -> Option<Data> {
     let (at, size, flags) = (le64(bytes, 0)?, le32(bytes, 8)?, le32(bytes, 12)?);
     (at != 0 && size != 0 && size as usize <= 2 * most).then_some(Data { at, size, flags, page })

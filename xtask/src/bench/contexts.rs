@@ -3,8 +3,7 @@
 //!
 //! A round trip between two threads varies by hundreds of ns from run to run, so the kernel counts:
 //! with `kernel.bpf_stats_enabled` it adds up what each run of a program takes. Its two reads of
-//! the
-//! clock are in both conditions.
+//! the clock are in both conditions.
 
 use std::fs;
 use std::os::fd::AsFd as _;

@@ -1,6 +1,5 @@
 //! flight-ship as the package has it: its user, a directory as the storage, credentials by systemd,
-//! a
-//! collector of OpenTelemetry.
+//! a collector of OpenTelemetry.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

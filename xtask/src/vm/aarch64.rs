@@ -1,6 +1,5 @@
 //! `cargo xtask vm --arch aarch64`: whether the recorder works on aarch64, in a virtual machine,
-//! and
-//! whether what each machine recorded is the same on the other.
+//! and whether what each machine recorded is the same on the other.
 //!
 //! The machine records wakeups, preempted threads and calls that x86_64 numbers differently, tells
 //! the recording in text, tells one of this machine in text as well, and panics; QEMU takes its

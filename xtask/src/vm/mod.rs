@@ -60,8 +60,7 @@ pub(crate) struct Vm {
     )]
     flood: Option<u32>,
     /// Which machine: x86_64, or aarch64, for which the programs are compiled here, and which
-    /// records,
-    /// reads what this machine recorded, and panics.
+    /// records, reads what this machine recorded, and panics.
     #[arg(long = "arch", value_name = "MACHINE", conflicts_with_all = ["flood", "boot"])]
     architecture: Option<Machine>,
     /// Instead of panics, boot a Debian with the package twice, and check that it records from
