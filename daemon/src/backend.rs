@@ -151,7 +151,9 @@ impl Backend for Server {
         // What files have need not come out of the quiet ring.
         let kept = live.clone();
         let wants_kept = self.files.status().state != StoreState::Writing;
-        let kept = iter::once_with(move || kept.kept(0).map(|(_, page)| page).collect::<Vec<_>>());
+        let kept = iter::once_with(move || {
+            kept.kept(0..kept.quiet_pages()).map(|(_, page)| page).collect::<Vec<_>>()
+        });
         let mut rest = iter::once_with(move || tables.slots().collect::<Vec<_>>())
             .chain(kept.filter(move |_| wants_kept))
             .flatten()

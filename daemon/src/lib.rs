@@ -24,6 +24,7 @@ pub mod drain;
 pub mod function_names;
 pub mod indexer;
 pub mod load;
+pub mod lockdown;
 pub mod machine;
 pub mod mask;
 pub mod multi;

@@ -45,6 +45,7 @@ use crate::clocks::Clocks;
 use crate::config::{Config, Record, SizingError};
 use crate::containers::Containers;
 use crate::load::{self, Frozen, LoadError};
+use crate::lockdown::LockedDown;
 use crate::note::Notes;
 use crate::symbols::Symbols;
 use crate::syscalls::{call_table, pointee_table};
@@ -63,6 +64,9 @@ pub enum RecordingError {
     /// The directory for pinned objects.
     #[error(transparent)]
     Bpffs(#[from] BpffsError),
+    /// The kernel lets no program read its memory.
+    #[error(transparent)]
+    LockedDown(#[from] LockedDown),
     /// The kernel's description of itself.
     #[error(transparent)]
     Btf(#[from] BtfError),

@@ -12,6 +12,11 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 start() {
     mkdir -p /run/fr/bpf /run/fr/run "$2"
     mount -t bpf bpf /run/fr/bpf
+    start_again "$@"
+}
+
+# start_again NAME STATE_DIR CONFIG: the same, where one has run, whose recording may be there.
+start_again() {
     flightd --config "$3" --runtime-dir /run/fr/run --state-dir "$2" --bpffs-dir /run/fr/bpf >"/out/$1.log" 2>&1 &
     daemon=$!
     i=0

@@ -73,10 +73,10 @@ impl Ring {
     /// Goes on where the daemon before ended, if there was one.
     pub(super) fn new(live: &live::Recording, lane: Lane, cpu: u16, area: Area) -> Self {
         let mut ring = Self::fresh(lane, cpu, live.ring_pages(lane, cpu), area);
-        let places =
-            live.kept(area.first).take_while(|(place, _)| *place < area.first + area.places);
-        let pages =
-            places.filter_map(|(place, bytes)| Some((place, Page::copy_from(&bytes).ok()?)));
+        let places = area.first..area.first + area.places;
+        let pages = live
+            .kept(places)
+            .filter_map(|(place, bytes)| Some((place, Page::copy_from(&bytes).ok()?)));
         for (place, page) in
             pages.filter(|(_, page)| (page.lane(), page.header().cpu) == (lane, cpu))
         {

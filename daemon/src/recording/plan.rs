@@ -24,7 +24,7 @@ use crate::config::{
 use crate::load::{Choice, LoadError};
 use crate::syscalls::SyscallTables;
 use crate::tracepoints::Tracepoints;
-use crate::{clock, cpus, load};
+use crate::{clock, cpus, load, lockdown};
 
 /// From when on something counts as long.
 pub(super) struct Thresholds {
@@ -85,6 +85,7 @@ impl Plan {
         rows: &[Attachment],
         runtime_dir: &Path,
     ) -> Result<Self, RecordingError> {
+        lockdown::check(Path::new(lockdown::FILE))?;
         let online = cpus::online().map_err(io("the list of CPUs"))?;
         let possible = cpus::possible().map_err(io("the list of CPUs"))?;
         let sizing = Sizing::compute(config, online.len() as u32, possible, ram_bytes())?;

@@ -1,6 +1,7 @@
 //! All of a running recording, mapped.
 
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::clock;
@@ -261,12 +262,15 @@ impl Recording {
         self.maps.quiet.as_ref().map_or(0, ArrayMap::entries)
     }
 
-    /// Copies of the quiet ring's pages ([`crate::kept`]), in no order, from place `first` on, with
-    /// their places.
-    pub fn kept(&self, first: usize) -> impl Iterator<Item = (usize, [u8; PAGE_SIZE])> + '_ {
+    /// Copies of the quiet ring's pages ([`crate::kept`]), in no order, of these places, with their
+    /// places.
+    pub fn kept(
+        &self,
+        places: Range<usize>,
+    ) -> impl Iterator<Item = (usize, [u8; PAGE_SIZE])> + '_ {
         let map = self.maps.quiet.as_ref();
         let pages = map.into_iter().flat_map(move |map| {
-            (first..map.entries())
+            (places.start..places.end.min(map.entries()))
                 .map(move |index| (index, tables::copy_kept(map, self.ids, index)))
         });
         pages.filter_map(|(index, page)| Some((index, page?)))

@@ -148,6 +148,10 @@ pub(super) fn copy_kept(map: &ArrayMap, ids: Ids, index: usize) -> Option<[u8; P
         let through = if through < PAGE_SIZE { map.load(index, through & !7) } else { 0 };
         (map.load(index, SEQ), map.load(index, USED) as u32, through)
     };
+    // Most places are empty on most machines.
+    if state().1 == 0 {
+        return None;
+    }
     let mut out = [0; PAGE_SIZE];
     for _ in 0..TRIES {
         let before = state();

@@ -105,7 +105,7 @@ impl Source for PinnedSource {
                 }
             }
         }
-        for (_, page) in self.recording.kept(0) {
+        for (_, page) in self.recording.kept(0..self.recording.quiet_pages()) {
             collector.add(&page)?;
         }
         for page in self.recording.slots() {

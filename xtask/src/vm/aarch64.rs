@@ -12,6 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use flightrec_tests::{Options, Recorder};
 
+use super::check::Found;
 use super::image::{self, FORMS, Image};
 use super::kernels::{self, Kernel};
 use super::{check, machine};
@@ -22,7 +23,7 @@ use crate::cross;
 pub(super) const CI: &str = "6.12";
 
 /// One kernel's run and checks; what was found, for people.
-pub(super) fn one(cache: &Path, kernel: &Kernel, check_only: bool) -> Result<Vec<String>> {
+pub(super) fn one(cache: &Path, kernel: &Kernel, check_only: bool) -> Result<Found> {
     let out = cache.join(format!("out-{}", kernel.name));
     if !check_only {
         let unpacked = kernels::unpacked(cache, kernel)?;

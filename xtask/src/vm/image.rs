@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::machine::Hardware;
 use crate::command::{read, repository, run};
 
 /// What reaches the disk, and what makes a slow one.
@@ -30,28 +31,45 @@ pub(super) struct Image {
     pub(super) monitor: PathBuf,
     /// Where QEMU puts the machine's memory, once it has panicked.
     pub(super) memory: PathBuf,
+    pub(super) hardware: Hardware,
 }
 
-/// Makes them, for an unpacked kernel; `forms` is what [`super::FORMS`] are, `flood` how many
-/// seconds of a flood the machine is to have in place of all else.
-pub(super) fn build(
-    cache: &Path,
-    kernel: &Path,
-    forms: &[&str],
-    flood: Option<u32>,
-) -> Result<Image> {
+/// What the machine is to do.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Trial {
+    /// Work, and panic.
+    Panic,
+    /// A flood of so many seconds, and a panic.
+    Flood(u32),
+    /// Record on so many CPUs.
+    Cpus(u32),
+    /// Start the recorder where something is missing.
+    Refusals,
+}
+
+/// Makes them, for an unpacked kernel; `forms` is what [`super::FORMS`] are.
+pub(super) fn build(cache: &Path, kernel: &Path, forms: &[&str], trial: Trial) -> Result<Image> {
     let release =
         kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
     let work = cache.join(format!("work-{release}"));
-    image(&work, kernel, (&which("busybox")?, "strip"), |vmlinuz, initrd| {
+    let mut image = image(&work, kernel, (&which("busybox")?, "strip"), |vmlinuz, initrd| {
         let root = root(&work, vmlinuz, initrd)?;
         fs::write(root.join("out/forms"), forms.join(" "))?;
-        if let Some(seconds) = flood {
-            fs::write(root.join("flood"), format!("{seconds}\n"))?;
-            fs::rename(root.join("flood.sh"), root.join("guest.sh"))?;
+        match trial {
+            Trial::Panic => {}
+            Trial::Flood(seconds) => {
+                fs::write(root.join("flood"), format!("{seconds}\n"))?;
+                fs::rename(root.join("flood.sh"), root.join("guest.sh"))?;
+            }
+            Trial::Cpus(_) => fs::rename(root.join("cpus.sh"), root.join("guest.sh"))?,
+            Trial::Refusals => fs::rename(root.join("refusals.sh"), root.join("guest.sh"))?,
         }
         Ok(root)
-    })
+    })?;
+    if let Trial::Cpus(cpus) = trial {
+        image.hardware = Hardware::of(cpus);
+    }
+    Ok(image)
 }
 
 /// Makes them in `work`, for an unpacked kernel, with a tree for the disk that `root` makes, and
@@ -79,7 +97,8 @@ pub(super) fn image(
     run(mke2fs.args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-d"]).arg(&root).arg(&disk))?;
     fs::remove_dir_all(root)?;
     let [console, monitor, memory] = ["console.log", "qmp", "memory"].map(|name| work.join(name));
-    Ok(Image { kernel: vmlinuz, initrd, disk, console, monitor, memory })
+    let hardware = Hardware::SMALL;
+    Ok(Image { kernel: vmlinuz, initrd, disk, console, monitor, memory, hardware })
 }
 
 impl Image {
@@ -193,7 +212,7 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         fs::create_dir_all(root.join("usr/lib/flightrec"))?;
         copy_program(&program, &root.join("usr/lib/flightrec/flightctl"), true)?;
     }
-    let sources = ["load-crash-kernel", "stress", "first", "quiet", "delay"]
+    let sources = ["load-crash-kernel", "stress", "first", "quiet", "delay", "numbers"]
         .map(|name| (name, format!("xtask/vm/{name}.c")));
     let of_tests =
         ["storm", "wakeups", "rings"].map(|name| (name, format!("tests/programs/{name}.c")));
@@ -208,9 +227,18 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         &root.join("bin/kdump-recover"),
         false,
     )?;
-    for name in
-        ["common.sh", "begin.sh", "guest.sh", "crash.sh", "flightd.toml", "flood.sh", "flood.toml"]
-    {
+    for name in [
+        "common.sh",
+        "begin.sh",
+        "guest.sh",
+        "crash.sh",
+        "flightd.toml",
+        "flood.sh",
+        "flood.toml",
+        "cpus.sh",
+        "cpus.toml",
+        "refusals.sh",
+    ] {
         fs::copy(repository.join("xtask/vm").join(name), root.join(name))?;
     }
     fs::copy(vmlinuz, root.join("boot/vmlinuz"))?;

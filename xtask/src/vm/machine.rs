@@ -12,10 +12,11 @@ use super::image::{FORMS, Image};
 use super::qmp;
 use crate::command::shown;
 
-/// A run takes some minutes without KVM, on a busy machine more; who takes so much longer hangs.
+/// A run takes some minutes without KVM, on a busy machine more, with many CPUs up to an hour; who
+/// takes so much longer hangs.
 const PATIENCE: Duration = Duration::from_mins(30);
-/// Memory of the machine, and what of it the crash kernel gets.
-const MEMORY: &str = "1G";
+const PATIENCE_OF_MANY: Duration = Duration::from_mins(120);
+/// What of the machine's memory the crash kernel gets.
 const CRASH: &str = "192M";
 
 /// By KVM, who says nothing on its console for so long has not begun to boot: there are machines
@@ -26,19 +27,52 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// (crash.sh).
 const READY: &[u8] = b"ready for QEMU";
 
+/// What of a machine is not the same for all.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hardware {
+    pub(super) cpus: u32,
+    /// In QEMU's notation.
+    pub(super) memory: &'static str,
+    /// Whether its clock counts instructions where it is emulated, 1 ns each, one CPU at a time, and
+    /// jumps over what it idles. So how long anything takes there does not depend on how many CPUs
+    /// this machine has, nor on what else it does.
+    counts: bool,
+}
+
+impl Hardware {
+    /// The machine that panics.
+    pub(super) const SMALL: Self = Self { cpus: 2, memory: "1G", counts: false };
+
+    /// A machine of so many CPUs, with memory for the rings that many CPUs get: `max_total` of
+    /// `config/flightd.toml` is the limit there, not `max_ram_percent`. The host gives it what it
+    /// uses.
+    pub(super) const fn of(cpus: u32) -> Self {
+        Self { cpus, memory: "9G", counts: true }
+    }
+
+    fn patience(self) -> Duration {
+        if self.counts { PATIENCE_OF_MANY } else { PATIENCE }
+    }
+}
+
 /// How the machine's processor is had, the fastest first.
 const WAYS: &[(&str, &str)] = &[
-    ("kvm", "host"),
+    (KVM, "host"),
     // Without -cx16 some kernels hang.
-    ("tcg,thread=multi,tb-size=512", "max,-cx16"),
+    (EMULATED, "max,-cx16"),
 ];
+const KVM: &str = "kvm";
+const EMULATED: &str = "tcg,thread=multi,tb-size=512";
+/// QEMU counts instructions with one thread alone.
+const COUNTED: &str = "tcg,thread=single,tb-size=512";
 
 /// Runs it until it reboots, which ends it.
 pub(super) fn run(image: &Image) -> Result<()> {
     let has_kvm = File::options().read(true).write(true).open("/dev/kvm").is_ok();
     let mut ways = WAYS.iter().skip(usize::from(!has_kvm)).peekable();
     while let Some((accel, cpu)) = ways.next() {
-        let silence = if ways.peek().is_some() { SILENCE } else { PATIENCE };
+        let accel = if image.hardware.counts && *accel == EMULATED { COUNTED } else { *accel };
+        let silence = if ways.peek().is_some() { SILENCE } else { image.hardware.patience() };
         match boot(image, accel, cpu, silence)? {
             Ended::Off { .. } => return Ok(()),
             Ended::Silent if ways.peek().is_some() => println!("vm: {accel} does not work here"),
@@ -96,18 +130,25 @@ enum Ended {
 fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ended> {
     let mut qemu = Command::new("nice");
     qemu.args(["-n", "1", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu]);
+    // What waits for a panic is no machine that counts: there is none to take its memory.
+    let panic = if image.hardware.counts { "-1" } else { "0" };
+    if image.hardware.counts && accel != KVM {
+        qemu.args(["-icount", "shift=0,sleep=off"]);
+    }
     connect(&mut qemu, image);
     qemu.arg("-append").arg(format!(
         "console=ttyS0 loglevel=5 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on \
-         nowatchdog panic=0 preempt=full crashkernel={CRASH}"
+         nowatchdog rcupdate.rcu_cpu_stall_suppress=1 panic={panic} preempt=full \
+         crashkernel={CRASH}"
     ));
     let files = [(image.memory.clone(), None)];
     wait(&mut qemu, image, silence, &Dump { at: READY, files: &files, ends: false })
 }
 
-/// What every machine has: two CPUs, memory, a disk, a console, a monitor.
+/// What every machine has: CPUs, memory, a disk, a console, a monitor.
 fn connect(qemu: &mut Command, image: &Image) {
-    qemu.args(["-smp", "2", "-m", MEMORY]);
+    let Hardware { cpus, memory, .. } = image.hardware;
+    qemu.args(["-smp", &cpus.to_string(), "-m", memory]);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
     qemu.arg("-serial").arg(format!("file:{}", image.console.display()));
     qemu.arg("-qmp").arg(format!("unix:{},server=on,wait=off", image.monitor.display()));
@@ -151,7 +192,7 @@ fn wait(qemu: &mut Command, image: &Image, silence: Duration, dump: &Dump<'_>) -
             taken = true;
         }
         let silent = started.elapsed() > silence && is_silent();
-        if silent || started.elapsed() > PATIENCE {
+        if silent || started.elapsed() > image.hardware.patience() {
             child.kill()?;
             child.wait()?;
             ensure!(silent, "the virtual machine hangs; its console: {}", image.console.display());

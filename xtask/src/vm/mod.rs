@@ -7,12 +7,13 @@
 //! kernel runs our hook and then makedumpfile in every form, and what comes out is held against one
 //! another and against what `flightctl` said live ([`check`]).
 //!
-//! `--flood` is about what a flood leaves of others; `--boot` is about the other end of a machine's
-//! life ([`boot`]).
+//! `--flood` is about what a flood leaves of others; `--cpus` about machines with many CPUs
+//! ([`cpus`]); `--boot` about the other end of a machine's life ([`boot`]).
 
 mod aarch64;
 mod boot;
 mod check;
+mod cpus;
 mod forge;
 mod image;
 mod kernels;
@@ -26,7 +27,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use flightrec_format::architecture::Architecture;
 
+use self::check::{Found, Row};
 pub(crate) use self::forge::run as forge;
+use self::image::Trial;
 use self::kernels::{Kernel, Promise};
 use crate::build;
 use crate::command::repository;
@@ -34,12 +37,18 @@ use crate::cross;
 use crate::setup::{self, Scope};
 
 /// What `vm` is asked for.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Vm {
     /// Kernels by name: 5.10, 6.1, 6.1-rt, 6.12, 6.12-rt, newest; of aarch64: 6.1, 6.12, 6.12-16k,
     /// newest [default: all].
     #[arg(long = "kernel", value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
+    /// All kernels of both machines, which takes half an hour, and a table of what they showed.
+    #[arg(
+        long,
+        conflicts_with_all = ["kernels", "ci", "flood", "cpus", "refusals", "architecture", "boot"]
+    )]
+    all: bool,
     /// Cache for kernels and images, some hundred MiB [default: ~/.cache/flightrec-vm].
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
@@ -59,9 +68,23 @@ pub(crate) struct Vm {
         value_parser = clap::value_parser!(u32).range(70..=1500)
     )]
     flood: Option<u32>,
+    /// Instead of panics, record on machines with so many CPUs, one after the other, and compare
+    /// what grows with them (on 6.12, unless --kernel names another).
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_delimiter = ',',
+        conflicts_with_all = ["ci", "flood", "boot"],
+        value_parser = clap::value_parser!(u32).range(1..=255)
+    )]
+    cpus: Vec<u32>,
+    /// Instead of panics, start the recorder where tracefs or the kernel's types are missing, and
+    /// where the kernel is locked down (on 6.12, unless --kernel names another).
+    #[arg(long, conflicts_with_all = ["ci", "flood", "cpus", "boot"])]
+    refusals: bool,
     /// Which machine: x86_64, or aarch64, for which the programs are compiled here, and which
     /// records, reads what this machine recorded, and panics.
-    #[arg(long = "arch", value_name = "MACHINE", conflicts_with_all = ["flood", "boot"])]
+    #[arg(long = "arch", value_name = "MACHINE", conflicts_with_all = ["flood", "cpus", "refusals", "boot"])]
     architecture: Option<Machine>,
     /// Instead of panics, boot a Debian with the package twice, and check that it records from
     /// early in boot (as root).
@@ -74,11 +97,14 @@ impl Vm {
     pub(crate) fn all() -> Self {
         Self {
             kernels: Vec::new(),
+            all: false,
             architecture: None,
             cache: None,
             check_only: false,
             ci: false,
             flood: None,
+            cpus: Vec::new(),
+            refusals: false,
             boot: false,
         }
     }
@@ -94,6 +120,15 @@ enum Machine {
 }
 
 impl Vm {
+    /// What the machines are to do.
+    fn trial(&self) -> Trial {
+        match self.flood {
+            Some(seconds) => Trial::Flood(seconds),
+            None if self.refusals => Trial::Refusals,
+            None => Trial::Panic,
+        }
+    }
+
     fn architecture(&self) -> Architecture {
         match self.architecture {
             None | Some(Machine::X86_64) => Architecture::X86_64,
@@ -116,13 +151,32 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
     if !vm.check_only && !vm.boot && std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
         build::programs(Scope::Build)?;
     }
-    let is_aarch64 = vm.architecture() == Architecture::Aarch64;
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
+    let machines: &[Architecture] =
+        if vm.all { &[Architecture::X86_64, Architecture::Aarch64] } else { &[vm.architecture()] };
+    for &architecture in machines {
+        failed.extend(run_on(vm, architecture, &mut rows)?);
+    }
+    if rows.len() > 1 {
+        for line in Row::table(&rows) {
+            println!("{line}");
+        }
+    }
+    if !failed.is_empty() {
+        bail!("vm: failed on {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// Runs those of a machine; enters what they showed, and returns which failed.
+fn run_on(vm: &Vm, architecture: Architecture, rows: &mut Vec<Row>) -> Result<Vec<&'static str>> {
+    let is_aarch64 = architecture == Architecture::Aarch64;
     let forms = if vm.ci || vm.flood.is_some() { CI.1 } else { FORMS };
-    let (cache, wanted) = match prepare(vm) {
+    let (cache, wanted) = match prepare(vm, architecture) {
         Err(why) if vm.ci => {
             let what = if is_aarch64 { "aarch64" } else { "a real panic" };
             println!("left out: {what} in a virtual machine: {why:#}");
-            return Ok(());
+            return Ok(Vec::new());
         }
         prepared => prepared?,
     };
@@ -134,12 +188,18 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
             continue;
         }
         let started = Instant::now();
+        let mut of_kernel = |found: Found| {
+            rows.push(found.row);
+            found.lines
+        };
         let result = if is_aarch64 {
-            aarch64::one(&cache, kernel, vm.check_only)
+            aarch64::one(&cache, kernel, vm.check_only).map(&mut of_kernel)
+        } else if !vm.cpus.is_empty() {
+            cpus::all(&cache, kernel, &vm.cpus, vm.check_only)
         } else if vm.boot {
             boot::one(&cache, kernel, package.as_deref())
         } else {
-            one(&cache, kernel, forms, vm)
+            one(&cache, kernel, forms, vm.trial(), vm.check_only, of_kernel)
         };
         let seconds = started.elapsed().as_secs();
         match result {
@@ -155,14 +215,16 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
             }
         }
     }
-    if !failed.is_empty() {
-        bail!("vm: failed on {}", failed.join(", "));
+    // A machine that lacks something takes seconds.
+    if (vm.ci || vm.all) && !is_aarch64 {
+        let refusing = Vm { ci: false, all: false, refusals: true, ..vm.clone() };
+        failed.extend(run_on(&refusing, architecture, rows)?);
     }
-    Ok(())
+    Ok(failed)
 }
 
 /// What a run needs beside the programs: tools, a folder, and the kernels in it.
-fn prepare(vm: &Vm) -> Result<(PathBuf, Vec<&'static Kernel>)> {
+fn prepare(vm: &Vm, architecture: Architecture) -> Result<(PathBuf, Vec<&'static Kernel>)> {
     let cache = match &vm.cache {
         Some(dir) => dir.clone(),
         None => PathBuf::from(
@@ -170,12 +232,12 @@ fn prepare(vm: &Vm) -> Result<(PathBuf, Vec<&'static Kernel>)> {
         )
         .join(".cache/flightrec-vm"),
     };
-    let architecture = vm.architecture();
     let (cache, scope, ci) = match architecture {
         Architecture::X86_64 => (cache, Scope::Vm, CI.0),
         Architecture::Aarch64 => (cache.join("aarch64"), Scope::CrossVm, aarch64::CI),
     };
-    let wanted = if vm.ci || vm.flood.is_some() && vm.kernels.is_empty() {
+    let one_is_enough = vm.flood.is_some() || !vm.cpus.is_empty() || vm.refusals;
+    let wanted = if vm.ci || one_is_enough && vm.kernels.is_empty() {
         kernels::named(&[ci.to_owned()], architecture)?
     } else {
         kernels::named(&vm.kernels, architecture)?
@@ -206,21 +268,36 @@ fn static_program() -> Option<PathBuf> {
 }
 
 /// One kernel's run and checks; what was found, for people.
-fn one(cache: &Path, kernel: &Kernel, forms: &[&str], vm: &Vm) -> Result<Vec<String>> {
-    let what = if vm.flood.is_some() { "flood" } else { "out" };
+fn one(
+    cache: &Path,
+    kernel: &Kernel,
+    forms: &[&str],
+    trial: Trial,
+    check_only: bool,
+    of_kernel: impl FnMut(Found) -> Vec<String>,
+) -> Result<Vec<String>> {
+    let what = match trial {
+        Trial::Panic => "out",
+        Trial::Flood(_) => "flood",
+        Trial::Cpus(_) => "cpus",
+        Trial::Refusals => "refusals",
+    };
     let out = cache.join(format!("{what}-{}", kernel.name));
-    if !vm.check_only {
+    if !check_only {
         let unpacked = kernels::unpacked(cache, kernel)?;
-        let image = image::build(cache, &unpacked, forms, vm.flood)?;
+        let image = image::build(cache, &unpacked, forms, trial)?;
         machine::run(&image)?;
         image.extract(&out)?;
-        if forms.contains(&QEMU) {
+        if forms.contains(&QEMU) && matches!(trial, Trial::Panic) {
             fs::rename(&image.memory, out.join("out").join(QEMU))?;
         }
     }
     match kernel.promise {
-        Promise::Records if vm.flood.is_some() => check::flooded(&out),
-        Promise::Records => check::records(&out),
-        Promise::Refuses => check::refuses(&out),
+        Promise::Records => match trial {
+            Trial::Refusals => check::refusals(&out),
+            Trial::Flood(_) => check::flooded(&out),
+            _ => check::records(&out).map(of_kernel),
+        },
+        Promise::Refuses => check::refuses(&out).map(of_kernel),
     }
 }

@@ -93,9 +93,9 @@ pub enum Silence {
 /// Looks at everything. `state`: what the recorder says of itself, or why it says nothing.
 pub fn examine(machine: &Machine, state: &Result<&State, Silence>) -> Vec<Check> {
     let known = state.as_ref().ok().copied();
-    vec![
-        recorder::recording(state),
-        recorder::service(machine),
+    let mut checks = vec![recorder::recording(state), recorder::service(machine)];
+    checks.extend(recorder::lockdown(machine));
+    checks.extend([
         recorder::types(machine),
         recorder::tracepoints(machine),
         recorder::memory(machine, state),
@@ -105,7 +105,8 @@ pub fn examine(machine: &Machine, state: &Result<&State, Silence>) -> Vec<Check>
         dump::level(machine),
         space::dump(machine, known),
         space::rings(machine, known),
-    ]
+    ]);
+    checks
 }
 
 /// Why the recorder says nothing of itself.

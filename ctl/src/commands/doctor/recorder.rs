@@ -59,6 +59,19 @@ pub(super) fn service(machine: &Machine) -> Check {
     }
 }
 
+/// Whether the kernel keeps its memory from BPF programs: nothing to say where it does not, as
+/// nearly everywhere (`daemon/src/lockdown.rs` has what the modes mean).
+pub(super) fn lockdown(machine: &Machine) -> Option<Check> {
+    let Seen::Text(modes) = machine.read("/sys/kernel/security/lockdown") else { return None };
+    modes.contains("[confidentiality]").then(|| {
+        Check::missing(
+            "lockdown",
+            "the kernel is locked down (confidentiality): flightd can't record",
+            "boot it with lockdown=integrity, or without that parameter",
+        )
+    })
+}
+
 /// The kernel's types.
 pub(super) fn types(machine: &Machine) -> Check {
     const NAME: &str = "BTF";

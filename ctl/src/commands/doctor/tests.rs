@@ -83,6 +83,11 @@ fn whatever_is_missing_is_named_with_what_to_do() {
         ),
         (without("/sys/kernel/btf/vmlinux"), "BTF", "CONFIG_DEBUG_INFO_BTF"),
         (
+            with("/sys/kernel/security/lockdown", "none integrity [confidentiality]\n"),
+            "lockdown",
+            "lockdown=integrity",
+        ),
+        (
             without("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id"),
             "tracepoints",
             "mount -t tracefs",
@@ -96,6 +101,9 @@ fn whatever_is_missing_is_named_with_what_to_do() {
         assert_eq!(check.verdict, Verdict::Missing, "{check:?}");
         assert!(check.fix.as_ref().is_some_and(|fix| fix.contains(words)), "{words}: {check:?}");
     }
+    let (_dir, integrity) =
+        machine(&with("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n"));
+    assert_eq!(recorder::lockdown(&integrity), None);
     let mut none = without("/sys/kernel/kexec_crash_loaded");
     none.retain(|(path, _)| !path.contains("kdump") && !path.contains("crash"));
     none.extend([("/sys/kernel/kexec_crash_loaded", "0"), ("/sys/kernel/kexec_crash_size", "0")]);

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::row::{Found, Row};
 use super::{dump, events, flightctl, last_words, samples, stress, text, wakeups};
 use crate::vm::image::FORMS;
 
@@ -20,7 +21,7 @@ const CALLS: &[&str] = &[
 ];
 
 /// Checks all; what was found, for people.
-pub(in crate::vm) fn aarch64(out: &Path) -> Result<Vec<String>> {
+pub(in crate::vm) fn aarch64(out: &Path) -> Result<Found> {
     let said = super::said(out)?;
     ensure!(
         said.iter().any(|line| line.contains(" read: ")),
@@ -57,8 +58,10 @@ pub(in crate::vm) fn aarch64(out: &Path) -> Result<Vec<String>> {
 
     let recording = files.join("aarch64.flight");
     let saved = events(&dump(&["--file", text(&recording), "--all"])?)?;
-    found.extend(stress::numbered_calls(&files, &saved)?);
-    found.push(wakeups::contexts(&files)?);
+    let stress = stress::numbered_calls(&files, &saved)?;
+    found.extend(stress.lines());
+    let contexts = wakeups::contexts(&files)?;
+    found.push(contexts.line.clone());
     found.push(samples::taken(&saved)?);
     found.push(nothing_is_lost(&files)?);
 
@@ -74,7 +77,7 @@ pub(in crate::vm) fn aarch64(out: &Path) -> Result<Vec<String>> {
     super::same(elf, kdump).context("the two forms of the dump")?;
     let dumped = events(elf)?;
     last_words(&dumped)?;
-    let in_dump = stress::numbered_calls(&files, &dumped)?.len();
+    let in_dump = stress::numbered_calls(&files, &dumped)?.threads();
     found.push(format!(
         "{} events in the machine's memory after the panic, by both forms of the dump; numbered \
          calls of {in_dump} threads",
@@ -87,7 +90,14 @@ pub(in crate::vm) fn aarch64(out: &Path) -> Result<Vec<String>> {
     let log = fs::read_to_string(files.join("flightd-live.log")).unwrap_or_default();
     let warnings = log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR"));
     found.extend(warnings.map(|line| format!("flightd: {}", line.trim())));
-    Ok(found)
+    let forms: Vec<&str> = FORMS.iter().map(|(form, _)| *form).collect();
+    let row = Row {
+        panics: Row::panics(dumped.len(), &forms, false),
+        stress: stress.cell(),
+        contexts: contexts.cell(),
+        ..Row::of(out, "aarch64")?
+    };
+    Ok(Found { lines: found, row })
 }
 
 /// A recording in the words of this machine's flightctl.

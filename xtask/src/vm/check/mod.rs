@@ -1,12 +1,15 @@
 //! What must be true of a machine that panicked.
 
 mod aarch64;
+mod cpus;
 mod flood;
 mod forged;
 mod functions;
 mod quota;
 mod refusal;
+mod refusals;
 mod rings;
+mod row;
 mod samples;
 mod slow_disk;
 mod stress;
@@ -23,11 +26,14 @@ use serde_json::Value;
 const EDGE: u64 = 200_000_000;
 
 pub(super) use aarch64::aarch64;
+pub(super) use cpus::{Figures, cpus};
 pub(super) use flood::flooded;
 pub(super) use refusal::refuses;
+pub(super) use refusals::refusals;
+pub(super) use row::{Found, Row};
 
 /// Checks all; what was found, for people.
-pub(super) fn records(out: &Path) -> Result<Vec<String>> {
+pub(super) fn records(out: &Path) -> Result<Found> {
     let said = said(out)?;
     ensure!(
         said.iter().any(|line| line.ends_with(" done")),
@@ -66,8 +72,10 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     )];
 
     last_words(&events)?;
-    found.extend(stress::numbered_calls(&files, &events)?);
-    found.push(wakeups::contexts(&files)?);
+    let stress = stress::numbered_calls(&files, &events)?;
+    found.extend(stress.lines());
+    let contexts = wakeups::contexts(&files)?;
+    found.push(contexts.line.clone());
     found.push(samples::taken(&events)?);
     found.push(quota::adds_up(&files)?);
     found.push(rings::are_seen(&files)?);
@@ -98,7 +106,14 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     let warnings = log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR"));
     found.extend(warnings.map(|line| format!("flightd: {}", line.trim())));
     found.extend(descriptors(&files)?);
-    Ok(found)
+    let forms: Vec<&str> = forms.split_whitespace().collect();
+    let row = Row {
+        panics: Row::panics(events.len(), &forms, true),
+        stress: stress.cell(),
+        contexts: contexts.cell(),
+        ..Row::of(out, "x86_64")?
+    };
+    Ok(Found { lines: found, row })
 }
 
 /// What the machine's scripts said.

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
+use super::row::{Found, Row};
+
 /// `flightd` ended with its code for errors, naming the kernel that it found and the one that it
 /// needs.
-pub(in crate::vm) fn refuses(out: &Path) -> Result<Vec<String>> {
+pub(in crate::vm) fn refuses(out: &Path) -> Result<Found> {
     let said = super::said(out)?;
     let code = said.iter().find_map(|line| line.split_once("flightd ended: "));
     let (_, code) = code.with_context(|| format!("flightd did not end: {}", said.join("\n")))?;
@@ -19,5 +21,6 @@ pub(in crate::vm) fn refuses(out: &Path) -> Result<Vec<String>> {
     let log = fs::read_to_string(out.join("out/earlier.log")).context("flightd wrote nothing")?;
     let refusal = format!("this kernel is {}; flightrec needs Linux 6.1 or later", linux.1);
     ensure!(log.contains(&refusal), "flightd does not say \"{refusal}\" but: {log}");
-    Ok(vec![format!("flightd refuses, exit code {code}: {refusal}")])
+    let row = Row { calls: format!("refused, exit code {code}"), ..Row::named(linux.1, "x86_64") };
+    Ok(Found { lines: vec![format!("flightd refuses, exit code {code}: {refusal}")], row })
 }

@@ -11,12 +11,52 @@ const TAG: u64 = 0x5717;
 /// How often each thread must have been preempted, or it was no stress.
 const PREEMPTED: usize = 20;
 
+/// Threads that were preempted, and what became of their calls.
+#[derive(Debug)]
+pub(super) struct Stress {
+    threads: Vec<Thread>,
+    /// What the probes and the kernel refused.
+    refused: String,
+}
+
+/// One of them, all of whose calls are recorded.
+#[derive(Debug)]
+struct Thread {
+    cpu: String,
+    calls: u64,
+    preempted: usize,
+}
+
+impl Stress {
+    /// For people, a line each.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let of = |Thread { cpu, calls, preempted }: &Thread| {
+            format!(
+                "stress: all {calls} calls of a thread on CPU {cpu} that was preempted \
+                 {preempted} times"
+            )
+        };
+        self.threads.iter().map(of).chain([self.refused.clone()]).collect()
+    }
+
+    /// For the table of kernels.
+    pub(super) fn cell(&self) -> String {
+        let calls: u64 = self.threads.iter().map(|thread| thread.calls).sum();
+        let preempted: usize = self.threads.iter().map(|thread| thread.preempted).sum();
+        format!("all {calls}, preempted {preempted} times")
+    }
+
+    /// How many threads there were.
+    pub(super) fn threads(&self) -> usize {
+        self.threads.len()
+    }
+}
+
 /// Every call of every thread is in the dump, once, in order, with its exit; and the probes refused
-/// nothing for another program's sake, nor did the kernel skip one. What was found, for each
-/// thread.
-pub(super) fn numbered_calls(files: &Path, events: &[Value]) -> Result<Vec<String>> {
+/// nothing for another program's sake, nor did the kernel skip one.
+pub(super) fn numbered_calls(files: &Path, events: &[Value]) -> Result<Stress> {
     let printed = fs::read_to_string(files.join("stress.txt")).context("the stress was not run")?;
-    let mut found = Vec::new();
+    let mut threads = Vec::new();
     for line in printed.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let ["cpu", cpu, "tid", tid, "calls", calls] = words.as_slice() else { continue };
@@ -53,15 +93,11 @@ pub(super) fn numbered_calls(files: &Path, events: &[Value]) -> Result<Vec<Strin
             preempted >= PREEMPTED,
             "CPU {cpu}: thread {tid} was preempted {preempted} times only"
         );
-        found.push(format!(
-            "stress: all {calls} calls of a thread on CPU {cpu} that was preempted {preempted} \
-             times"
-        ));
+        threads.push(Thread { cpu: (*cpu).to_owned(), calls, preempted });
     }
-    ensure!(!found.is_empty(), "the stress told nothing: {printed}");
+    ensure!(!threads.is_empty(), "the stress told nothing: {printed}");
     let status = fs::read_to_string(files.join("status.json")).context("no status")?;
-    found.push(refused(&serde_json::from_str(&status)?)?);
-    Ok(found)
+    Ok(Stress { threads, refused: refused(&serde_json::from_str(&status)?)? })
 }
 
 /// Programs on tracepoints that are preemptible from Linux 7.0 on, so that two may meet on a CPU

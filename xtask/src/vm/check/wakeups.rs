@@ -13,9 +13,26 @@ const LEAST: f64 = 0.999;
 /// So many of each kind there are, or it was no trial.
 const ENOUGH: u64 = 100;
 
+/// How many wakeups have the same context by both.
+#[derive(Debug)]
+pub(super) struct Contexts {
+    /// In percent.
+    share: f64,
+    traced: u64,
+    /// For people.
+    pub(super) line: String,
+}
+
+impl Contexts {
+    /// For the table of kernels.
+    pub(super) fn cell(&self) -> String {
+        format!("{:.2} % of {}", self.share, self.traced)
+    }
+}
+
 /// Both saw the same wakeups in the same contexts. Where timers of threads expire in softirqs
 /// (PREEMPT_RT), hard interrupts wake few.
-pub(super) fn contexts(files: &Path) -> Result<String> {
+pub(super) fn contexts(files: &Path) -> Result<Contexts> {
     let trace = fs::read_to_string(files.join("wakeups.trace")).context("no trace of wakeups")?;
     let dump = fs::read_to_string(files.join("wakeups.jsonl")).context("no dump of wakeups")?;
     let recorded: Vec<Wakeup> = super::events(&dump)?.iter().map(wakeup).collect::<Result<_>>()?;
@@ -31,7 +48,8 @@ pub(super) fn contexts(files: &Path) -> Result<String> {
     );
     ensure!(agreement.share() >= LEAST, "{found}: {agreement:?}");
     ensure!(thread >= ENOUGH && softirq >= ENOUGH && softirq + hardirq >= 2 * ENOUGH, "{found}");
-    Ok(found)
+    let traced = agreement.traced() as u64;
+    Ok(Contexts { share: 100.0 * agreement.share(), traced, line: found })
 }
 
 fn wakeup(event: &Value) -> Result<Wakeup> {
