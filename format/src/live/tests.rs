@@ -1,6 +1,7 @@
 //! The copying against a writer that does what the probes do, in shared memory.
 
 use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
@@ -252,6 +253,23 @@ fn pages_of_another_session_and_empty_ones_are_passed_over() {
     }));
     store(ring, &page);
     assert_eq!(copies(&recording, 0, u64::MAX).len(), 0);
+}
+
+#[test]
+fn of_the_quiet_ring_the_places_that_are_asked_for_are_copied() {
+    let quiet = Some(ArrayMap::anonymous(PAGE_SIZE, 8).unwrap());
+    let recording = Recording::new(Maps { quiet, ..maps() }).unwrap();
+    for place in [1, 2, 6] {
+        let mut writer = PageWriter::new(1, Lane::Sched, 1, place);
+        writer.push(&event(place)).unwrap();
+        assert!(recording.keep(place as usize, &writer.current().unwrap()));
+    }
+    let places =
+        |of: Range<usize>| recording.kept(of).map(|(place, _)| place).collect::<Vec<usize>>();
+    assert_eq!(places(0..8), [1, 2, 6]);
+    assert_eq!(places(2..6), [2]);
+    assert!(places(3..6).is_empty());
+    assert_eq!(places(6..100), [6]);
 }
 
 #[test]
