@@ -17,6 +17,7 @@ mod image;
 mod interrupt;
 mod kubernetes;
 mod man;
+mod reproducible;
 mod rpm;
 mod service;
 mod setup;
