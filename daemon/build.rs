@@ -12,6 +12,9 @@ const TARGET: &str = "bpfel-unknown-none";
 /// Pins the nightly.
 const PINNED: &str = "probes-ebpf/rust-toolchain.toml";
 
+/// Set where this program is run as cargo's `RUSTC_WRAPPER`.
+const WRAPPER: &str = "FLIGHTREC_RUSTC_WRAPPER";
+
 /// How to compile for the BPF machine.
 enum Compiler {
     /// A rustc that brings a precompiled `core`.
@@ -21,6 +24,9 @@ enum Compiler {
 }
 
 fn main() {
+    if env::var_os(WRAPPER).is_some() {
+        std::process::exit(wrapped());
+    }
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let root = manifest.parent().unwrap_or(Path::new("..")).to_path_buf();
     let probes = root.join("probes-ebpf");
@@ -82,16 +88,18 @@ fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
     let linker_flag = format!("-Clinker={}", linker.display());
     // v3: 32-bit arithmetic and every comparison as one instruction, so shorter programs (Linux
     // 5.1).
-    let flags = [linker_flag.as_str(), "-Clink-arg=--btf", "-Ctarget-cpu=v3", "-Cdebuginfo=2"];
+    let mut flags: Vec<String> =
+        [&linker_flag, "-Clink-arg=--btf", "-Ctarget-cpu=v3"].map(str::to_owned).into();
+    flags.push("-Cdebuginfo=2".to_owned());
+    flags.extend(placeless(probes));
     cargo.current_dir(probes).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    // The object is the same wherever the repository lies: cargo mixes the paths of `format`, which
+    // is outside the probes' workspace, and of the linker into the hash that the compiler has in
+    // names of symbols.
+    let own = env::current_exe().map_err(|e| e.to_string())?;
+    cargo.env("RUSTC_WRAPPER", own).env(WRAPPER, "1");
     // What the outer cargo set for its own compiler must not reach this one.
-    for variable in [
-        "RUSTC_WRAPPER",
-        "RUSTC_WORKSPACE_WRAPPER",
-        "CLIPPY_ARGS",
-        "RUSTFLAGS",
-        "CARGO_BUILD_TARGET",
-    ] {
+    for variable in ["RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS", "RUSTFLAGS", "CARGO_BUILD_TARGET"] {
         cargo.env_remove(variable);
     }
     // Nor a profile that somebody wants for it: the verifier is shown what this release's profile
@@ -111,6 +119,31 @@ fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
         std::fs::copy(&built, out.join(name)).map_err(|e| format!("{}: {e}", built.display()))?;
     }
     Ok(())
+}
+
+/// Flags that keep out of the object where it was built: BTF names the files of lines.
+fn placeless(probes: &Path) -> Vec<String> {
+    let root = probes.parent().unwrap_or(probes);
+    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+    let cargo_home = env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
+    let places = [(Some(root.to_path_buf()), "/flightrec"), (cargo_home, "/cargo")];
+    let flag = |from: PathBuf, to| format!("--remap-path-prefix={}={to}", from.display());
+    places.into_iter().filter_map(|(from, to)| Some(flag(from?, to))).collect()
+}
+
+/// Runs the compiler as cargo asks, but for the hash, in whose place are the package's name and
+/// version.
+fn wrapped() -> i32 {
+    let mut words = env::args_os().skip(1);
+    let Some(rustc) = words.next() else { return 1 };
+    let variable = |name: &str| env::var(name).unwrap_or_default();
+    let package = [variable("CARGO_PKG_NAME"), variable("CARGO_PKG_VERSION")].join("-");
+    let words = words.map(|word| {
+        let is_hash = word.to_string_lossy().starts_with("metadata=");
+        if is_hash { format!("metadata={package}").into() } else { word }
+    });
+    let status = Command::new(rustc).args(words).status();
+    status.ok().and_then(|status| status.code()).unwrap_or(1)
 }
 
 /// The toolchain that the file pins, by its line `channel = "…"`.

@@ -1,9 +1,11 @@
 //! `flightctl drill`.
 
 use std::fs;
-use std::process::Output;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
 
-use flightrec_tests::Recorder;
+use flightrec_tests::{BpfObject, Recorder, Sandbox, bin_dir, bpf_objects, bpf_objects_left};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::support::start;
 
@@ -31,6 +33,47 @@ fn the_recorder_finds_the_cause_and_nothing_stays() {
     let marks = recorder.flightctl(&["dump", "--last", "1m", "--event", "mark"]);
     let marks = String::from_utf8_lossy(&marks.stdout).into_owned();
     assert!(marks.contains("flightctl drill: an incident made on purpose"), "{marks}");
+}
+
+/// As on a machine on which flightrec was only installed: its /run is empty.
+#[test]
+fn without_a_recorder_the_drill_has_one_of_its_own() {
+    let sandbox = Sandbox::new().unwrap();
+    let none: Option<&str> = None;
+    mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
+    let before: Vec<u32> = bpf_objects().unwrap().iter().map(|object| object.id).collect();
+    let output = Command::new(bin_dir().join("flightctl")).arg("drill").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}{errors}");
+    assert!(said.starts_with("No recorder runs here: this one is for the drill alone"), "{said}");
+    assert!(said.ends_with("The recorder found the cause.\n"), "{said}");
+    assert_eq!(fs::read_dir("/run").unwrap().count(), 0);
+    assert!(bpf_objects_left(&loaded(&before)).is_empty());
+    umount2("/run", MntFlags::MNT_DETACH).unwrap();
+    drop(sandbox);
+}
+
+/// What is loaded of ours and was not before; systemd's objects come and go with its units.
+fn loaded(before: &[u32]) -> Vec<BpfObject> {
+    let mut objects = bpf_objects().unwrap();
+    objects.retain(|object| !before.contains(&object.id) && !object.name.starts_with("sd_"));
+    objects
+}
+
+/// Nobody else may: not without a recorder that runs.
+#[test]
+fn a_drill_without_a_recorder_needs_root() {
+    let sandbox = Sandbox::new().unwrap();
+    let none: Option<&str> = None;
+    mount(Some("none"), "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
+    let output = Command::new(bin_dir().join("flightctl")).arg("drill").uid(65534).output();
+    let output = output.unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{errors}");
+    assert!(errors.contains("or run the drill as root"), "{errors}");
+    umount2("/run", MntFlags::MNT_DETACH).unwrap();
+    drop(sandbox);
 }
 
 /// Without scheduling nothing tells who waited for whom.

@@ -14,10 +14,18 @@ use crate::process::wait_until;
 
 const OBJ_GET: i32 = 7;
 const PROG_GET_NEXT_ID: i32 = 11;
+const MAP_GET_NEXT_ID: i32 = 12;
 const PROG_GET_FD_BY_ID: i32 = 13;
 const MAP_GET_FD_BY_ID: i32 = 14;
 const OBJ_GET_INFO_BY_FD: i32 = 15;
 const LINK_GET_FD_BY_ID: i32 = 30;
+
+/// Where the name is in `struct bpf_prog_info` and in `struct bpf_map_info`, how long it is
+/// (`BPF_OBJ_NAME_LEN`), and how much of them is asked for.
+const PROG_NAME: usize = 64;
+const MAP_NAME: usize = 24;
+const NAME_SIZE: usize = 16;
+const INFO_SIZE: usize = 80;
 
 /// Programs and maps are freed after a grace period of the kernel, behind the last reference.
 const FREED_WITHIN: Duration = Duration::from_secs(5);
@@ -40,7 +48,7 @@ pub struct BpfObject {
     pub kind: ObjectKind,
     /// The kernel's number of it.
     pub id: u32,
-    /// Name of its pin.
+    /// Name of its pin; of one that is listed, the kernel's name of it (15 bytes at most).
     pub name: String,
 }
 
@@ -85,6 +93,44 @@ impl BpfObject {
     }
 }
 
+/// Every program and map in the kernel, whoever loaded it. (Each link holds its program.)
+///
+/// # Errors
+/// BPF is not for this process.
+pub fn bpf_objects() -> io::Result<Vec<BpfObject>> {
+    let mut objects = Vec::new();
+    for (kind, next, get, name_at) in [
+        (ObjectKind::Program, PROG_GET_NEXT_ID, PROG_GET_FD_BY_ID, PROG_NAME),
+        (ObjectKind::Map, MAP_GET_NEXT_ID, MAP_GET_FD_BY_ID, MAP_NAME),
+    ] {
+        let mut id = 0;
+        while let Some(found) = next_id(next, id)? {
+            id = found;
+            // It may be gone by now.
+            let Ok(object) = open(get, [u64::from(id), 0]) else { continue };
+            let mut info = [0u64; INFO_SIZE / 8];
+            let length = INFO_SIZE as u64;
+            let attr = [object.as_raw_fd() as u64 | length << 32, info.as_mut_ptr() as u64];
+            bpf(OBJ_GET_INFO_BY_FD, attr)?;
+            let bytes: Vec<u8> = info.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let name = bytes[name_at..].iter().take(NAME_SIZE).take_while(|byte| **byte != 0);
+            let name = name.map(|byte| char::from(*byte)).collect();
+            objects.push(BpfObject { kind, id, name });
+        }
+    }
+    Ok(objects)
+}
+
+/// The id that comes next, if there is one.
+fn next_id(command: i32, after: u32) -> io::Result<Option<u32>> {
+    let mut attr = [u64::from(after), 0];
+    match bpf_with(command, &mut attr) {
+        Ok(_) => Ok(Some((attr[0] >> 32) as u32)),
+        Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 /// Those of `objects` that the kernel still has, after it was given time to free them.
 pub fn bpf_objects_left(objects: &[BpfObject]) -> Vec<BpfObject> {
     let mut left = objects.to_vec();
@@ -110,11 +156,15 @@ fn open(command: i32, attr: [u64; 2]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The commands used here have at most four 32-bit fields, the first two in `attr[0]`.
 fn bpf(command: i32, mut attr: [u64; 2]) -> io::Result<i32> {
+    bpf_with(command, &mut attr)
+}
+
+/// The commands used here have at most four 32-bit fields, the first two in `attr[0]`.
+fn bpf_with(command: i32, attr: &mut [u64; 2]) -> io::Result<i32> {
     // SAFETY: `attr` is live and writable and its length is passed; where a command takes an
     // address in it, the caller keeps that buffer alive, of the length that it says.
     let result =
-        unsafe { libc::syscall(libc::SYS_bpf, command, attr.as_mut_ptr(), size_of_val(&attr)) };
+        unsafe { libc::syscall(libc::SYS_bpf, command, attr.as_mut_ptr(), size_of_val(attr)) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }

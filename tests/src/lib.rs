@@ -26,7 +26,7 @@ pub mod shipping;
 mod tmpfs;
 pub mod wakeups;
 
-pub use bpf::{BpfObject, ObjectKind, bpf_objects_left};
+pub use bpf::{BpfObject, ObjectKind, bpf_objects, bpf_objects_left};
 pub use control_group::ControlGroup;
 pub use cpu_group::{CpuGroup, CpuStat};
 pub use events::{MadeCall, NUMBERED_BASE, Snapshot, numbered_call};

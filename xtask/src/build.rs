@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use crate::command;
+use crate::reproducible;
 use crate::setup::{self, Scope};
 
 /// Builds the programs; the probes are inside `flightd` (daemon/build.rs compiles them).
@@ -12,7 +13,12 @@ pub(crate) fn programs(scope: Scope) -> Result<()> {
     // It makes what thousands of hosts ship, for tests.
     packages.extend((scope == Scope::Test).then_some("flightrec-fleet"));
     let packages = packages.into_iter().flat_map(|name| ["-p", name]);
-    command::run(command::cargo().args(["build", "--release", "--locked"]).args(packages))
+    let mut command = command::cargo();
+    if scope == Scope::Build {
+        // What is tested is compiled as `cargo build` does it, so that nothing is built twice.
+        reproducible::placeless(&mut command);
+    }
+    command::run(command.args(["build", "--release", "--locked"]).args(packages))
 }
 
 /// Builds, and says where.

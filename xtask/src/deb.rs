@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::command::{cargo, lint, probe, read, run as run_command, tools};
+use crate::reproducible::timed;
 use crate::setup::Scope;
 use crate::{build, man, static_program};
 
@@ -51,7 +52,7 @@ pub(crate) fn run(version: Option<&str>) -> Result<PathBuf> {
         deb.args(["--deb-version", version]);
     }
     // Its output is the package's path.
-    let package = PathBuf::from(read(&mut deb)?.trim());
+    let package = PathBuf::from(read(timed(&mut deb)?)?.trim());
     lint("deb", Command::new("lintian").args(["--fail-on", "error"]).arg(&package))?;
     Ok(package)
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask …`: tasks that plain cargo cannot express.
 
 mod apt;
+mod bare;
 mod bench;
 mod bpf_toolchain;
 mod build;
@@ -16,6 +17,7 @@ mod image;
 mod interrupt;
 mod kubernetes;
 mod man;
+mod reproducible;
 mod rpm;
 mod service;
 mod setup;
@@ -114,6 +116,19 @@ enum Task {
         #[arg(long, value_name = "DEB")]
         package: Option<PathBuf>,
     },
+    /// Install, try and purge the package in a bare Debian 12 and 13, by the three commands of
+    /// docs/install.md, and check that nothing is left (as root).
+    Bare {
+        /// Only in this release: bookworm, trixie.
+        #[arg(long)]
+        suite: Option<String>,
+        /// Keep the container's file system in target/service.
+        #[arg(long)]
+        keep: bool,
+        /// Test this package instead of a new one.
+        #[arg(long, value_name = "DEB")]
+        package: Option<PathBuf>,
+    },
     /// Check that no trigger fires in ten quiet minutes and while this project compiles (as root).
     Calm(calm::Calm),
     /// Write manual pages into target/man and shell completions into target/completions.
@@ -132,6 +147,9 @@ enum Task {
         #[arg(long, default_value_t = 0)]
         soak: u64,
     },
+    /// What `bare` runs in its container.
+    #[command(hide = true)]
+    BareTrial,
     /// What `vm` runs in its machine, to be found in the dump.
     #[command(hide = true)]
     VmForge {
@@ -183,6 +201,8 @@ fn run(task: Task) -> Result<()> {
         Task::Kubernetes { as_built } => kubernetes::run(as_built),
         Task::Service { soak, keep, package } => service::run(minutes(soak), keep, package),
         Task::ServiceTrial { soak } => service::trial(minutes(soak)),
+        Task::Bare { suite, keep, package } => bare::run(suite.as_deref(), keep, package),
+        Task::BareTrial => bare::trial(),
         Task::VmForge { bpffs } => vm::forge(&bpffs),
         Task::Calm(calm) => calm::run(calm),
         Task::Man => man::run(),

@@ -6,11 +6,20 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use crate::command::{lint, probe, read, repository};
+use crate::reproducible::timed;
 use crate::setup::Scope;
 use crate::{build, man, static_program};
 
 /// The package's description, below the repository.
 const SPEC: &str = "packaging/rpm/flightrec.spec";
+
+/// What rpmbuild does so that it makes the same package each time: times are those of
+/// `SOURCE_DATE_EPOCH`, and the machine has no name.
+const SAME: [&str; 3] = [
+    "use_source_date_epoch_as_buildtime 1",
+    "clamp_mtime_to_source_date_epoch 1",
+    "_buildhost reproducible",
+];
 
 /// Builds programs, manual pages and completions, and packs them as `packaging/rpm/flightrec.spec`
 /// says: target/rpm/RPMS/ARCH/flightrec-VERSION.ARCH.rpm, which it returns.
@@ -27,12 +36,12 @@ pub(crate) fn run() -> Result<PathBuf> {
     man::run()?;
     let top = format!("_topdir {}", repository().join("target/rpm").display());
     let rpmbuild = |program: &str, args: &[&str]| {
-        read(
-            Command::new(program)
-                .current_dir(repository())
-                .args(args)
-                .args(["--define", &top, SPEC]),
-        )
+        let mut command = Command::new(program);
+        command.current_dir(repository()).args(args).args(["--define", &top]);
+        for define in SAME {
+            command.args(["--define", define]);
+        }
+        read(timed(command.arg(SPEC))?)
     };
     // Its dependencies are the distribution's names, which another one's database does not know.
     rpmbuild("rpmbuild", &["-bb", "--build-in-place", "--nodeps", "--quiet"])?;

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use crate::command::{cargo, probe, repository, run};
+use crate::reproducible::{self, rust_flags};
 
 /// glibc's own target. For musl's, the `libc` crate lacks constants that `flightctl` names
 /// (`MADV_COLLAPSE`, `UNAME26`, `PR_…`).
@@ -31,7 +32,8 @@ pub(crate) fn flightctl() -> Result<PathBuf> {
     );
     let mut command = cargo();
     // With a target named, the flag reaches neither build scripts nor procedural macros.
-    command.env("RUSTFLAGS", "-C target-feature=+crt-static");
+    reproducible::placeless(&mut command)
+        .env("CARGO_ENCODED_RUSTFLAGS", rust_flags(&["-Ctarget-feature=+crt-static"]));
     // A crash kernel has little memory, and no use for symbols.
     command.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     run(command

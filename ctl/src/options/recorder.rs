@@ -9,6 +9,9 @@ use crate::source::{FilesPlan, Origin, STATE_DIR};
 use crate::ssh::SshArgs;
 use crate::value::memory;
 
+/// The daemon's runtime directory unless it is told another one.
+pub const RUNTIME_DIR: &str = "/run/flightrec";
+
 /// Where the recorder is.
 #[derive(Debug, Args)]
 pub struct RecorderArgs {
@@ -20,7 +23,7 @@ pub struct RecorderArgs {
         value_name = "DIR",
         env = "FLIGHTREC_RUNTIME_DIR",
         hide_env_values = true,
-        default_value = "/run/flightrec"
+        default_value = RUNTIME_DIR
     )]
     pub runtime_dir: PathBuf,
     /// Read the rings pinned in this bpffs directory instead of asking the daemon (as root).

@@ -15,10 +15,12 @@ use crate::command::{run, shown};
 use crate::interrupt::Interrupt;
 
 /// Where the container sees what is handed in and out.
-pub(super) const INSIDE: &str = "/trial";
+pub(crate) const INSIDE: &str = "/trial";
 
 /// The release whose systemd is tried; the programs must not need a newer C library than its own.
-const SUITE: &str = "bookworm";
+pub(crate) const BOOKWORM: &str = "bookworm";
+/// The one behind it.
+pub(crate) const TRIXIE: &str = "trixie";
 /// Beyond what debootstrap takes by itself.
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,procps";
 
@@ -26,17 +28,17 @@ const REPORT: &str = "report";
 const PASSED: &str = "passed";
 
 /// Copies a fresh Debian with systemd to `to`; makes that Debian first, in `folder`, where there is
-/// none.
-pub(crate) fn debian(folder: &Path, to: &Path) -> Result<()> {
-    let base = folder.join(format!("{SUITE}-base"));
+/// none. `suite`: which release.
+pub(crate) fn debian(suite: &str, folder: &Path, to: &Path) -> Result<()> {
+    let base = folder.join(format!("{suite}-base"));
     if !base.join("complete").exists() {
         // What an interrupted try left.
         remove(&base)?;
         fs::create_dir_all(&base)?;
-        println!("making a Debian {SUITE} (about a minute)");
+        println!("making a Debian {suite} (about a minute)");
         let mut debootstrap = Command::new("debootstrap");
         debootstrap
-            .args(["--variant=minbase", &format!("--include={PACKAGES}"), SUITE])
+            .args(["--variant=minbase", &format!("--include={PACKAGES}"), suite])
             .arg(base.join("root"));
         run(debootstrap.stdout(Stdio::null()))?;
         fs::write(base.join("complete"), "")?;
@@ -46,30 +48,30 @@ pub(crate) fn debian(folder: &Path, to: &Path) -> Result<()> {
 
 /// A container's file system, removed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Container {
+pub(crate) struct Container {
     root: PathBuf,
     shared: PathBuf,
     keep: bool,
 }
 
 impl Container {
-    /// A fresh Debian in `folder`.
-    pub(super) fn new(folder: &Path, keep: bool) -> Result<Self> {
+    /// A fresh Debian of this release in `folder`.
+    pub(crate) fn new(suite: &str, folder: &Path, keep: bool) -> Result<Self> {
         let container = Self { root: folder.join("root"), shared: folder.join("shared"), keep };
         container.clear()?;
-        debian(folder, &container.root)?;
+        debian(suite, folder, &container.root)?;
         fs::create_dir_all(&container.shared)?;
         Ok(container)
     }
 
     /// The path of a file that the container sees as `INSIDE/name`.
-    pub(super) fn place(&self, name: &str) -> PathBuf {
+    pub(crate) fn place(&self, name: &str) -> PathBuf {
         self.shared.join(name)
     }
 
     /// Boots, runs a command as a unit behind everything else, shows what it prints, and tells
     /// whether it succeeded.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         command: &str,
         limit: Duration,
@@ -153,9 +155,9 @@ impl Container {
 impl Drop for Container {
     fn drop(&mut self) {
         if self.keep {
-            println!("service: kept: {}, {}", self.root.display(), self.shared.display());
+            println!("kept: {}, {}", self.root.display(), self.shared.display());
         } else if let Err(e) = self.clear() {
-            eprintln!("service: {e:#}");
+            eprintln!("{e:#}");
         }
     }
 }

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod attempts;
 mod collector;
-mod container;
+pub(crate) mod container;
 mod journal;
 mod load;
 mod privileges;
@@ -24,7 +24,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use nix::unistd::geteuid;
 
-pub(crate) use container::debian;
 pub(crate) use trial::run as trial;
 
 use crate::command::{self, repository};
@@ -61,7 +60,7 @@ pub(crate) fn run(soak: Duration, keep: bool, package: Option<PathBuf>) -> Resul
     let program = std::env::current_exe().context("where this program is")?;
 
     let interrupt = Interrupt::defer()?;
-    let container = Container::new(&folder, keep)?;
+    let container = Container::new(container::BOOKWORM, &folder, keep)?;
     interrupt.check()?;
     for name in trial::PACKAGES {
         fs::copy(packages.join(name), container.place(name)).context("a copy of a package")?;

@@ -16,7 +16,7 @@ pub(super) type Page = &'static str;
 /// The parts, each a heading of the contents, with their pages.
 pub(super) const PARTS: &[(&str, &[Page])] = &[
     ("", &["README.md"]),
-    ("Start", &["docs/start.md"]),
+    ("Start", &["docs/start.md", "docs/install.md"]),
     (
         "Guides",
         &[

@@ -2,17 +2,21 @@
 //! slow incident whose cause is known (`incident`), and asks why.
 
 mod incident;
+mod recorder;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use flightrec_analysis::why::Answer;
+use flightrec_analysis::why::{Answer, Subject};
 
 use self::incident::{HOLDER, Incident, Place, WAITER};
+use self::recorder::Recorder;
 use super::prelude::*;
 use super::why;
-use crate::control::Client;
+use crate::control::{Client, ControlError};
+use crate::options::recorder::RUNTIME_DIR;
 use crate::output::{Output, note};
 use crate::source::Origin;
 use crate::value::stretch;
@@ -21,6 +25,8 @@ use crate::value::stretch;
 const HOLD_LEAST: Duration = Duration::from_millis(50);
 /// Longest.
 const HOLD_MOST: Duration = Duration::from_secs(5);
+/// The inode of the first pid namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h, Linux 6.1).
+const INITIAL_PIDS: u64 = 0xEFFF_FFFC;
 /// What is noted in the recording, for its later readers.
 const MARK: &str = "flightctl drill: an incident made on purpose";
 
@@ -50,7 +56,7 @@ impl Arguments for DrillArgs {
     const HELP: Help = Help {
         about: "Prove that recording works: make a harmless slow incident (a thread waits for a \
                 lock that another one holds while it writes to the disk), and show what `why` says \
-                of it",
+                of it. Where no recorder runs, root's drill has one of its own, which ends with it",
         examples: &[
             ("flightctl drill", "after installation, and after each update of the kernel"),
             ("flightctl drill --dir /srv", "on another disk"),
@@ -73,15 +79,31 @@ impl Arguments for DrillArgs {
 
 impl Plan for DrillPlan {
     fn run(&self) -> Result<Exit> {
-        let mut recorder =
-            Client::connect(&self.runtime_dir).context("the drill needs a running recorder")?;
-        recorder.mark(MARK.to_owned())?;
-        drop(recorder);
+        let mut out = Output::standard();
+        // To the end of the drill.
+        let own;
+        let (mut client, origin) = match Client::connect(&self.runtime_dir) {
+            // In another place than the usual one, a certain recorder is meant.
+            Err(ControlError::NotRunning(dir)) if dir == Path::new(RUNTIME_DIR) => {
+                own = Recorder::start().context("the drill needs a running recorder")?;
+                out.print(
+                    b"No recorder runs here: this one is for the drill alone, and ends with it.\n",
+                )?;
+                let (runtime_dir, bpffs_dir) = (own.runtime_dir(), own.bpffs_dir());
+                let client = Client::connect(&runtime_dir)?;
+                (client, Origin::Daemon { runtime_dir, bpffs_dir })
+            }
+            other => {
+                let client = other.context("the drill needs a running recorder")?;
+                (client, self.origin.clone())
+            }
+        };
+        client.mark(MARK.to_owned())?;
+        drop(client);
         let place = Place::new(&self.dir).with_context(|| {
             format!("{}: name another directory with --dir", self.dir.display())
         })?;
         let file = place.file();
-        let mut out = Output::standard();
         out.print(
             format!(
                 "For {} the thread {HOLDER} holds a lock, writes {}, and calls fsync;\n\
@@ -94,18 +116,20 @@ impl Plan for DrillPlan {
         let incident = incident::happen(&place, self.hold)
             .with_context(|| format!("{}: name another directory with --dir", file.display()))?;
         drop(place);
-        let Incident { waiter, waited, writes, .. } = incident;
+        let Incident { waited, writes, .. } = incident;
+        let asked = Asked::about(&incident);
         out.print(
             format!(
                 "{WAITER} waited for {} ms, in which the other thread called fsync {writes} \
-                 times.\n\n$ flightctl why --tid {waiter} --last 10s\n",
-                waited.as_millis()
+                 times.\n\n$ flightctl why {} --last 10s\n",
+                waited.as_millis(),
+                asked.typed()
             )
             .as_bytes(),
         )?;
-        let (answer, text, told) = why::about(&self.origin, waiter, &crate::zone::system())?;
+        let (answer, text, told) = why::about(&origin, asked.subject(), &crate::zone::system())?;
         out.print(text.as_bytes())?;
-        let is_told = answer.is_some_and(|answer| names(&answer, incident.holder));
+        let is_told = answer.is_some_and(|answer| asked.is_told(&answer));
         out.print(if is_told {
             b"\nThe recorder found the cause.\n".as_slice()
         } else {
@@ -119,9 +143,47 @@ impl Plan for DrillPlan {
     }
 }
 
-/// Whether an answer says that the thread is part of the cause.
-fn names(answer: &Answer, tid: u32) -> bool {
-    let links = answer.chain.iter().map(|link| &link.who);
-    let culprits = answer.culprits.iter().filter_map(|culprit| culprit.who.as_ref());
-    links.chain(culprits).any(|who| who.tid == tid)
+/// How the threads are told from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// By their ids.
+    Ids { waiter: u32, holder: u32 },
+    /// By their names: in a container they know other ids of theirs than the kernel records.
+    Names,
+}
+
+impl Asked {
+    fn about(incident: &Incident) -> Self {
+        let own = std::fs::metadata("/proc/self/ns/pid").map(|namespace| namespace.ino());
+        if own.is_ok_and(|inode| inode == INITIAL_PIDS) {
+            Self::Ids { waiter: incident.waiter, holder: incident.holder }
+        } else {
+            Self::Names
+        }
+    }
+
+    /// As options of `why`.
+    fn typed(self) -> String {
+        match self {
+            Self::Ids { waiter, .. } => format!("--tid {waiter}"),
+            Self::Names => format!("--comm {WAITER}"),
+        }
+    }
+
+    fn subject(self) -> Subject {
+        match self {
+            Self::Ids { waiter, .. } => Subject { tids: vec![waiter], ..Subject::default() },
+            Self::Names => Subject { comms: vec![WAITER.to_owned()], ..Subject::default() },
+        }
+    }
+
+    /// Whether an answer says that the one that held the lock is part of the cause.
+    fn is_told(self, answer: &Answer) -> bool {
+        let links = answer.chain.iter().map(|link| &link.who);
+        let culprits = answer.culprits.iter().filter_map(|culprit| culprit.who.as_ref());
+        links.chain(culprits).any(|who| match self {
+            Self::Ids { holder, .. } => who.tid == holder,
+            Self::Names => who.comm == HOLDER,
+        })
+    }
 }

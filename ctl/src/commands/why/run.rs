@@ -54,7 +54,8 @@ pub fn run(plan: &WhyPlan, zone: &TimeZone) -> Result<Exit> {
 /// # Errors
 /// The recording can't be read.
 pub fn of_thread(origin: &Origin, tid: u32, zone: &TimeZone) -> Result<Vec<String>> {
-    let (_, text, told) = about(origin, tid, zone)?;
+    let subject = Subject { tids: vec![tid], ..Subject::default() };
+    let (_, text, told) = about(origin, subject, zone)?;
     let lines = text.lines().map(str::to_owned).chain([String::new()]);
     Ok(lines.chain(told).collect())
 }
@@ -66,7 +67,7 @@ pub fn of_thread(origin: &Origin, tid: u32, zone: &TimeZone) -> Result<Vec<Strin
 /// The recording can't be read.
 pub(crate) fn about(
     origin: &Origin,
-    tid: u32,
+    subject: Subject,
     zone: &TimeZone,
 ) -> Result<(Option<Answer>, String, Vec<String>)> {
     let place = HistoryPlace::Recorder { origin: origin.clone(), state_dir: None };
@@ -78,7 +79,7 @@ pub(crate) fn about(
     let plan = WhyPlan {
         past,
         dump: None,
-        subject: Subject { tids: vec![tid], ..Subject::default() },
+        subject,
         call: None,
         slower_than: None,
         at: None,

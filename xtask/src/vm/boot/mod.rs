@@ -18,8 +18,9 @@ use nix::unistd::geteuid;
 use super::image::{Image, image, which};
 use super::{kernels, machine};
 use crate::command::{read, repository};
+use crate::deb;
+use crate::service::{self, container};
 use crate::setup::{self, Scope};
-use crate::{deb, service};
 
 /// Units of the trial, in `xtask/vm/boot`.
 const UNITS: &[&str] = &["early.service", "late.service", "trial.service"];
@@ -64,7 +65,7 @@ fn boot(image: &Image, work: &Path) -> Result<()> {
 /// The tree of the disk: a Debian, the package, and the trial's units.
 fn root(work: &Path, package: &Path) -> Result<PathBuf> {
     let (root, from) = (work.join("root"), repository().join("xtask/vm/boot"));
-    service::debian(&service::folder(), &root)?;
+    container::debian(container::BOOKWORM, &service::folder(), &root)?;
     fs::copy(package, root.join("flightrec.deb")).context("the package")?;
     chroot(&root, &["dpkg", "--install", "/flightrec.deb"])?;
     fs::remove_file(root.join("flightrec.deb"))?;
