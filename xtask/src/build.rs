@@ -1,5 +1,7 @@
 //! `cargo xtask build`.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::command;
@@ -8,16 +10,25 @@ use crate::setup::{self, Scope};
 
 /// Builds the programs; the probes are inside `flightd` (daemon/build.rs compiles them).
 pub(crate) fn programs(scope: Scope) -> Result<()> {
+    build(scope, |_| {})
+}
+
+/// Builds them as packages have them: they tell no path of this machine. Cargo keeps what it
+/// compiles so beside what it compiles otherwise.
+pub(crate) fn for_packages() -> Result<()> {
+    build(Scope::Build, |command| {
+        reproducible::placeless(command);
+    })
+}
+
+fn build(scope: Scope, prepare: impl FnOnce(&mut Command)) -> Result<()> {
     setup::run(scope)?;
     let mut packages = vec!["flightd", "flightctl", "flightrec-ship"];
     // It makes what thousands of hosts ship, for tests.
     packages.extend((scope == Scope::Test).then_some("flightrec-fleet"));
     let packages = packages.into_iter().flat_map(|name| ["-p", name]);
     let mut command = command::cargo();
-    if scope == Scope::Build {
-        // What is tested is compiled as `cargo build` does it, so that nothing is built twice.
-        reproducible::placeless(&mut command);
-    }
+    prepare(&mut command);
     command::run(command.args(["build", "--release", "--locked"]).args(packages))
 }
 

@@ -7,7 +7,6 @@ use anyhow::Result;
 
 use crate::command::{cargo, lint, probe, read, run as run_command, tools};
 use crate::reproducible::timed;
-use crate::setup::Scope;
 use crate::{build, man, static_program};
 
 /// Version of cargo-deb: what packaging was tried with.
@@ -20,7 +19,7 @@ const CARGO_DEB: &str = "3.8.0";
 /// Whatever a step says; cargo-deb is built into target/tools first where it is missing (it needs
 /// the registry then).
 pub(crate) fn run(version: Option<&str>) -> Result<PathBuf> {
-    build::programs(Scope::Build)?;
+    build::for_packages()?;
     man::run()?;
     if !is_there() {
         println!("deb: building cargo-deb {CARGO_DEB} (some minutes)");

@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 
 use crate::build;
 use crate::command::{read, repository, run as run_command};
-use crate::setup::Scope;
 
 /// What the image is called where it is loaded.
 pub(crate) const NAME: &str = "localhost/flightrec";
@@ -42,7 +41,7 @@ const DIRECTORIES: [&str; 7] =
 /// Whatever a step says.
 pub(crate) fn run(as_built: bool) -> Result<PathBuf> {
     if !as_built {
-        build::programs(Scope::Build)?;
+        build::for_packages()?;
     }
     let folder = repository().join("target/image");
     if folder.exists() {

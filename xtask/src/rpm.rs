@@ -7,7 +7,6 @@ use anyhow::{Result, ensure};
 
 use crate::command::{lint, probe, read, repository};
 use crate::reproducible::timed;
-use crate::setup::Scope;
 use crate::{build, man, static_program};
 
 /// The package's description, below the repository.
@@ -31,7 +30,7 @@ pub(crate) fn run() -> Result<PathBuf> {
         probe(Command::new("rpmbuild").arg("--version")).is_some(),
         "rpm: there is no rpmbuild: apt-get install rpm, dnf install rpm-build"
     );
-    build::programs(Scope::Build)?;
+    build::for_packages()?;
     static_program::flightctl()?;
     man::run()?;
     let top = format!("_topdir {}", repository().join("target/rpm").display());

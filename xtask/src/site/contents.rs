@@ -57,6 +57,7 @@ pub(super) const PARTS: &[(&str, &[Page])] = &[
             "reference/metrics.md",
             "docs/status.md",
             "docs/json.md",
+            "docs/kernels.md",
             "docs/compatibility.md",
             "FORMAT.md",
         ],
