@@ -15,7 +15,7 @@ use crate::command::shown;
 /// A run takes some minutes without KVM, on a busy machine more, with many CPUs up to an hour; who
 /// takes so much longer hangs.
 const PATIENCE: Duration = Duration::from_mins(30);
-const PATIENCE_OF_MANY: Duration = Duration::from_mins(120);
+const PATIENCE_OF_MANY: Duration = Duration::from_hours(2);
 /// What of the machine's memory the crash kernel gets.
 const CRASH: &str = "192M";
 

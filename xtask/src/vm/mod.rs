@@ -38,6 +38,7 @@ use crate::setup::{self, Scope};
 
 /// What `vm` is asked for.
 #[derive(Debug, Clone, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Vm {
     /// Kernels by name: 5.10, 6.1, 6.1-rt, 6.12, 6.12-rt, newest; of aarch64: 6.1, 6.12, 6.12-16k,
     /// newest [default: all].

@@ -1,6 +1,7 @@
 //! What must be true of a machine with many CPUs, and its figures.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -39,7 +40,8 @@ impl Figures {
         let mut head = format!("| | {} CPUs |", first.cpus);
         for of in columns.iter().skip(1) {
             let times = f64::from(of.cpus) / f64::from(first.cpus);
-            head.push_str(&format!(" {} CPUs (x {times:.1}) |", of.cpus));
+            // To a string, writing does not fail.
+            let _ = write!(head, " {} CPUs (x {times:.1}) |", of.cpus);
         }
         let mut lines = vec![head, format!("| --- |{}", " ---: |".repeat(columns.len()))];
         for (at, (name, value, unit)) in first.rows.iter().enumerate() {
@@ -47,7 +49,7 @@ impl Figures {
             for of in columns.iter().skip(1) {
                 let (_, there, unit) = of.rows[at];
                 let times = if *value > 0.0 { there / value } else { f64::NAN };
-                line.push_str(&format!(" {there:.2} {unit} (x {times:.1}) |"));
+                let _ = write!(line, " {there:.2} {unit} (x {times:.1}) |");
             }
             lines.push(line);
         }
