@@ -1,7 +1,7 @@
 //! Wakeups as two witnesses saw them, held against each other: the recorder, and the kernel's own
 //! tracer, whose every event tells in which context it happened.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use flightrec_format::abi::record::WakeContext;
 
@@ -52,6 +52,67 @@ fn of_line(line: &str, at: usize) -> Option<Wakeup> {
     Some(Wakeup { time, cpu, wakee, context })
 }
 
+/// Wakeups by the CPU and the thread, each in their order.
+fn by_wakee<'a>(
+    wakeups: impl IntoIterator<Item = &'a Wakeup>,
+) -> HashMap<(u16, u32), Vec<Wakeup>> {
+    let mut of: HashMap<(u16, u32), Vec<Wakeup>> = HashMap::new();
+    for wakeup in wakeups {
+        of.entry((wakeup.cpu, wakeup.wakee)).or_default().push(*wakeup);
+    }
+    of
+}
+
+/// For each of the tracer's wakeups of a thread on a CPU the recorder's of it, if it has one. Both
+/// are in order, and either may lack some: of all ways to pair them in order, the one in which
+/// times differ least, where one that is alone counts as half of [`APART_NS`]. By time alone, one
+/// that the machine's host held up between the two would be taken for the next.
+fn paired(traced: &[Wakeup], recorded: &[Wakeup]) -> Vec<Option<Wakeup>> {
+    /// What the best way to pair the wakeups up to these two ends with.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum End {
+        Pair,
+        Traced,
+        Recorded,
+    }
+    let width = recorded.len() + 1;
+    let alone = APART_NS / 2;
+    // Least costs of the first wakeups of the tracer with each number of the recorder's.
+    let mut costs: Vec<u64> = (0..width as u64).map(|many| many * alone).collect();
+    let mut ends = vec![End::Recorded; width];
+    for wakeup in traced {
+        let mut next = vec![costs[0] + alone];
+        ends.push(End::Traced);
+        for (i, seen) in recorded.iter().enumerate() {
+            let pair = costs[i] + seen.time.abs_diff(wakeup.time).min(APART_NS);
+            let (traced, recorded) = (costs[i + 1] + alone, next[i] + alone);
+            let least = pair.min(traced).min(recorded);
+            next.push(least);
+            ends.push(match least {
+                least if least == pair => End::Pair,
+                least if least == traced => End::Traced,
+                _ => End::Recorded,
+            });
+        }
+        costs = next;
+    }
+    let mut pairs = vec![None; traced.len()];
+    let (mut row, mut column) = (traced.len(), recorded.len());
+    while row > 0 || column > 0 {
+        match ends[row * width + column] {
+            End::Pair => {
+                (row, column) = (row - 1, column - 1);
+                let seen = recorded[column];
+                let is_near = seen.time.abs_diff(traced[row].time) <= APART_NS;
+                pairs[row] = is_near.then_some(seen);
+            }
+            End::Traced => row -= 1,
+            End::Recorded => column -= 1,
+        }
+    }
+    pairs
+}
+
 /// How the two agree.
 #[derive(Debug, Default)]
 pub struct Agreement {
@@ -68,25 +129,18 @@ impl Agreement {
         let (Some(first), Some(last)) = (times().min(), times().max()) else {
             return Self { unseen: traced.len() as u64, ..Self::default() };
         };
-        let mut of_wakee: HashMap<(u16, u32), VecDeque<Wakeup>> = HashMap::new();
-        for wakeup in recorded {
-            of_wakee.entry((wakeup.cpu, wakeup.wakee)).or_default().push_back(*wakeup);
-        }
+        let traced = traced.iter().filter(|of| (first..last).contains(&of.time));
+        let (traced, mut recorded) = (by_wakee(traced), by_wakee(recorded));
         let mut agreement = Self::default();
-        for wakeup in traced.iter().filter(|of| (first..last).contains(&of.time)) {
-            let queue = of_wakee.entry((wakeup.cpu, wakeup.wakee)).or_default();
-            // One wakeup of a thread on a CPU follows another: those that the tracer has not seen,
-            // or that come before its trace, are passed by.
-            let apart = |of: &Wakeup| of.time.abs_diff(wakeup.time);
-            while queue.len() > 1 && apart(&queue[1]) <= apart(&queue[0]) {
-                queue.pop_front();
-            }
-            match queue.front().copied().filter(|of| apart(of) <= APART_NS) {
-                Some(seen) => {
-                    queue.pop_front();
-                    *agreement.both.entry((wakeup.context, seen.context)).or_default() += 1;
+        for (wakee, traced) in traced {
+            let recorded = recorded.remove(&wakee).unwrap_or_default();
+            for (wakeup, seen) in traced.iter().zip(paired(&traced, &recorded)) {
+                match seen {
+                    Some(seen) => {
+                        *agreement.both.entry((wakeup.context, seen.context)).or_default() += 1;
+                    }
+                    None => agreement.unseen += 1,
                 }
-                None => agreement.unseen += 1,
             }
         }
         agreement
@@ -130,6 +184,33 @@ mod tests {
                     # | / _----=> need-resched-lazy\n# || / _---=> hardirq/softirq\n";
         let with_lazy = trace.replace("d.s4.", "d..s4.").replace("dNh4.", "dN.h4.");
         assert_eq!(of_ftrace(&(head.to_owned() + &with_lazy)), expected);
+    }
+
+    #[test]
+    fn one_that_is_held_up_or_missing_leaves_the_others_as_they_are() {
+        use WakeContext::{Hardirq, Thread};
+        let wakeup =
+            |time: u64, context| Wakeup { time: time * 1_000_000, cpu: 0, wakee: 7, context };
+        let recorded = [
+            wakeup(1, Thread),
+            wakeup(30, Hardirq),
+            wakeup(36, Thread),
+            wakeup(60, Hardirq),
+            wakeup(63, Thread),
+            wakeup(90, Thread),
+        ];
+        // The tracer saw the second late, nearer to the third; one more; and the last but one not.
+        let traced = [
+            wakeup(1, Thread),
+            wakeup(34, Hardirq),
+            wakeup(37, Thread),
+            wakeup(45, Thread),
+            wakeup(60, Hardirq),
+        ];
+        let agreement = Agreement::of(&traced, &recorded);
+        assert_eq!(agreement.unseen, 1);
+        let both = [((Thread, Thread), 2), ((Hardirq, Hardirq), 2)];
+        assert_eq!(agreement.both, BTreeMap::from(both));
     }
 
     #[test]
