@@ -163,7 +163,13 @@ impl Witness {
             .copied()
             .chain(args)
             .collect();
-        let output = recorder.flightctl(&all);
+        let mut output = recorder.flightctl(&all);
+        // So little memory may be too little for a section, which is said; then more is enough.
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(2) && errors.contains("more than the 128 MiB of memory") {
+            let args = all.iter().map(|arg| if *arg == "128MiB" { "256MiB" } else { *arg });
+            output = recorder.flightctl(&args.collect::<Vec<_>>());
+        }
         let text = std::str::from_utf8(&output.stdout).expect("UTF-8");
         let parse =
             |line| serde_json::from_str::<Value>(line).unwrap_or_else(|e| panic!("{e}: {line}"));
