@@ -8,7 +8,8 @@ up() { read -r up rest </proc/uptime; echo "$up"; }
 timed() {
     what=$1
     shift
-    time -f "$what %e %M" -o /out/time "$@" 2>/out/timed.err || { say "FAILED: $*"; cat /out/timed.err; }
+    time -f "$what %e %M" -o /out/time "$@" 2>/out/timed.err ||
+        { say "FAILED: $*"; cat /out/timed.err; }
     tail -n 1 /out/time >>/out/times
 }
 # since NAME BEGIN: the seconds since `up` said BEGIN.
@@ -42,7 +43,8 @@ for i in 1 2 3 4 5; do
     timed status flightctl --runtime-dir /run/fr/run status
 done
 timed dump flightctl --runtime-dir /run/fr/run dump --last 10s --strict -o /out/dump.txt
-timed json flightctl --runtime-dir /run/fr/run dump --last 10s --strict --format jsonl -o /out/dump.jsonl
+timed json flightctl --runtime-dir /run/fr/run dump --last 10s --strict --format jsonl \
+    -o /out/dump.jsonl
 timed why flightctl --runtime-dir /run/fr/run why --last 10s
 say "dumped: $(wc -l </out/dump.txt) lines"
 

@@ -6,7 +6,8 @@ mount -t bpf bpf /run/fr/bpf
 mount -t securityfs nodev /sys/kernel/security
 # refused NAME: what flightd says, and its exit code; it must end.
 refused() {
-    timeout 120 flightd --config /cpus.toml --runtime-dir /run/fr/run --state-dir /state-refused --bpffs-dir /run/fr/bpf >"/out/$1.log" 2>&1
+    timeout 120 flightd --config /cpus.toml --runtime-dir /run/fr/run \
+        --state-dir /state-refused --bpffs-dir /run/fr/bpf >"/out/$1.log" 2>&1
     echo $? >"/out/$1.code"
     flightctl doctor >"/out/$1.doctor" 2>&1
     ls /run/fr/bpf >"/out/$1.left"

@@ -85,7 +85,11 @@ pub(crate) struct Vm {
     refusals: bool,
     /// Which machine: x86_64, or aarch64, for which the programs are compiled here, and which
     /// records, reads what this machine recorded, and panics.
-    #[arg(long = "arch", value_name = "MACHINE", conflicts_with_all = ["flood", "cpus", "refusals", "boot"])]
+    #[arg(
+        long = "arch",
+        value_name = "MACHINE",
+        conflicts_with_all = ["flood", "cpus", "refusals", "boot"]
+    )]
     architecture: Option<Machine>,
     /// Instead of panics, boot a Debian with the package twice, and check that it records from
     /// early in boot (as root).
