@@ -17,13 +17,7 @@ since() { echo "$1 $2 $(up)" | awk '{ print $1, $3 - $2, 0 }' >>/out/times; }
 say "CPUs $(nproc), $(awk '/MemTotal/ { print $2 }' /proc/meminfo) KiB"
 flightd --check --config /cpus.toml >/out/check.txt 2>&1
 begin=$(up)
-start first /state-first /cpus.toml || exit 1
-since first-start $begin
-kill $daemon
-wait $daemon
-# Again, for the figure: the first time, the host gives an emulated machine its memory as well.
-begin=$(up)
-start_again flightd /var/lib/flightrec /cpus.toml || exit 1
+start flightd /var/lib/flightrec /cpus.toml || exit 1
 since start $begin
 say "recording"
 sleep 5

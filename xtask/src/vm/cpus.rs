@@ -1,4 +1,4 @@
-//! `cargo xtask vm --cpus 2,64`: the recorder on machines with many CPUs, and what grows with them.
+//! `cargo xtask vm --cpus 2,16,64`: the recorder on machines with many CPUs, and what grows with them.
 //!
 //! Each machine starts the recorder, idles, makes numbered calls on all of its CPUs, reads them,
 //! kills the recorder and has the next one take over, and takes a CPU away and back
@@ -23,10 +23,11 @@ pub(super) fn all(
 ) -> Result<Vec<String>> {
     let (mut found, mut columns) = (Vec::new(), Vec::new());
     for &cpus in counts {
-        let out = cache.join(format!("cpus-{}-{cpus}", kernel.name));
+        let trial = Trial::Cpus(cpus);
+        let out = cache.join(format!("{}-{}-{cpus}", trial.name(), kernel.name));
         if !check_only {
             let unpacked = kernels::unpacked(cache, kernel)?;
-            let image = image::build(cache, &unpacked, &[], Trial::Cpus(cpus))?;
+            let image = image::build(cache, &unpacked, &[], trial)?;
             machine::run(&image)?;
             image.extract(&out)?;
         }
@@ -36,6 +37,6 @@ pub(super) fn all(
         columns.push(figures);
     }
     found.extend(check::Figures::table(&columns));
-    check::Figures::grow_no_faster(&columns).with_context(|| found.join("\n"))?;
+    check::Figures::grow_linearly(&columns).with_context(|| found.join("\n"))?;
     Ok(found)
 }

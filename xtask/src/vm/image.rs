@@ -47,6 +47,18 @@ pub(super) enum Trial {
     Refusals,
 }
 
+impl Trial {
+    /// What the folder of its results is called after.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Panic => "out",
+            Self::Flood(_) => "flood",
+            Self::Cpus(_) => "cpus",
+            Self::Refusals => "refusals",
+        }
+    }
+}
+
 /// Makes them, for an unpacked kernel; `forms` is what [`super::FORMS`] are.
 pub(super) fn build(cache: &Path, kernel: &Path, forms: &[&str], trial: Trial) -> Result<Image> {
     let release =

@@ -33,9 +33,9 @@ pub(super) struct Hardware {
     pub(super) cpus: u32,
     /// In QEMU's notation.
     pub(super) memory: &'static str,
-    /// Whether its clock counts instructions where it is emulated, 1 ns each, one CPU at a time, and
-    /// jumps over what it idles. So how long anything takes there does not depend on how many CPUs
-    /// this machine has, nor on what else it does.
+    /// Whether its clock counts instructions where it is emulated, 1 ns each, one CPU at a time,
+    /// and jumps over what it idles. So how long anything takes there does not depend on how many
+    /// CPUs this machine has, nor on what else it does.
     counts: bool,
 }
 

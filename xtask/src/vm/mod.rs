@@ -69,8 +69,8 @@ pub(crate) struct Vm {
         value_parser = clap::value_parser!(u32).range(70..=1500)
     )]
     flood: Option<u32>,
-    /// Instead of panics, record on machines with so many CPUs, one after the other, and compare
-    /// what grows with them (on 6.12, unless --kernel names another).
+    /// Instead of panics, record on machines with so many CPUs, one after the other, smallest first;
+    /// of three, nothing may grow faster than the CPUs (on 6.12, unless --kernel names another).
     #[arg(
         long,
         value_name = "COUNT",
@@ -281,13 +281,7 @@ fn one(
     check_only: bool,
     of_kernel: impl FnMut(Found) -> Vec<String>,
 ) -> Result<Vec<String>> {
-    let what = match trial {
-        Trial::Panic => "out",
-        Trial::Flood(_) => "flood",
-        Trial::Cpus(_) => "cpus",
-        Trial::Refusals => "refusals",
-    };
-    let out = cache.join(format!("{what}-{}", kernel.name));
+    let out = cache.join(format!("{}-{}", trial.name(), kernel.name));
     if !check_only {
         let unpacked = kernels::unpacked(cache, kernel)?;
         let image = image::build(cache, &unpacked, forms, trial)?;

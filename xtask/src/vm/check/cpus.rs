@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{events, said};
+use super::{ended, events};
 
 /// The first number of `xtask/vm/numbers.c`, how many a second `xtask/vm/cpus.sh` asks for, and for
 /// how many seconds it reads them.
@@ -21,10 +21,10 @@ const LIMITED: u32 = 64;
 const START_LIMIT: f64 = 10.0;
 const STATUS_LIMIT: f64 = 1.0;
 
-/// How far figures may lie above the line through the first machine's: in parts of it, and, where
-/// they are small, in seconds and MiB, which is what they are read to.
+/// How far a figure may lie above the line through two others, in parts of it; and by unit how
+/// coarsely it is read.
 const ABOVE: f64 = 1.25;
-const SMALL: &[(&str, f64)] = &[("s", 0.05), ("MiB", 8.0), ("%", 1.0), ("", 10.0)];
+const COARSE: &[(&str, f64)] = &[("s", 0.02), ("MiB", 4.0), ("%", 0.5), ("", 5.0)];
 
 /// What a machine of so many CPUs took: rows in order, each with its name, value and unit.
 #[derive(Debug)]
@@ -56,21 +56,25 @@ impl Figures {
         lines
     }
 
-    /// None grows faster than the CPUs do.
-    pub(in crate::vm) fn grow_no_faster(columns: &[Self]) -> Result<()> {
-        let Some(first) = columns.first() else { return Ok(()) };
-        for of in columns.iter().skip(1) {
-            let times = f64::from(of.cpus) / f64::from(first.cpus);
-            for ((name, value, unit), (_, there, _)) in first.rows.iter().zip(&of.rows) {
-                let small =
-                    SMALL.iter().find(|(of, _)| of == unit).map_or(0.0, |(_, small)| *small);
-                let most = value * times.max(1.0) * ABOVE + small;
+    /// None grows faster than linearly with the CPUs: of three machines, smallest first, the third
+    /// lies on the line through the others, or below it. Two tell nothing, as each figure has a part
+    /// that does not grow.
+    pub(in crate::vm) fn grow_linearly(columns: &[Self]) -> Result<()> {
+        for machines in columns.windows(3) {
+            let [small, middle, large] = machines else { continue };
+            let [x, y, z] = [small, middle, large].map(|of| f64::from(of.cpus));
+            ensure!(x < y && y < z, "name the numbers of CPUs smallest first");
+            for (((name, a, unit), (_, b, _)), (_, c, _)) in
+                small.rows.iter().zip(&middle.rows).zip(&large.rows)
+            {
+                let coarse = COARSE.iter().find(|(of, _)| of == unit).map_or(0.0, |of| of.1);
+                let line = b + (b - a).max(0.0) * (z - y) / (y - x);
+                // What is read coarsely leaves the line's slope open by as much.
+                let most = line * ABOVE + coarse * (z - x) / (y - x);
                 ensure!(
-                    *there <= most,
-                    "{name}: {value:.2} {unit} with {} CPUs, {there:.2} {unit} with {}: it grows \
-                     faster than they do",
-                    first.cpus,
-                    of.cpus
+                    *c <= most,
+                    "{name}: {a:.2}, {b:.2} and {c:.2} {unit} with {x}, {y} and {z} CPUs: it grows \
+                     faster than they do (at most {most:.2})"
                 );
             }
         }
@@ -80,12 +84,7 @@ impl Figures {
 
 /// Checks all; what was found, for people, and the figures.
 pub(in crate::vm) fn cpus(out: &Path, cpus: u32) -> Result<(Vec<String>, Figures)> {
-    let console = said(out)?;
-    ensure!(
-        console.iter().any(|line| line.ends_with(" done")),
-        "it did not get to its end: {}",
-        console.join("\n")
-    );
+    let console = ended(out)?;
     let failed = console.iter().find(|line| line.contains("FAILED"));
     ensure!(failed.is_none(), "{}", failed.map_or("", String::as_str));
     let files = out.join("out");
@@ -110,7 +109,7 @@ pub(in crate::vm) fn cpus(out: &Path, cpus: u32) -> Result<(Vec<String>, Figures
     }
     ensure!(fewest >= RATE * SECONDS * 3 / 4, "only {fewest} calls on a CPU in {SECONDS} s");
     found.push(format!(
-        "the last {SECONDS} s are complete: {} lines, numbered calls on each CPU, {fewest} at least",
+        "the last {SECONDS} s are complete: {} lines, at least {fewest} numbered calls on each CPU",
         text("dump.txt")?.lines().count()
     ));
 
@@ -252,7 +251,6 @@ fn figures(files: &Path, cpus: u32) -> Result<Figures> {
         ("flightd's memory, most", mib(of_daemon("VmHWM")? * 1024.0), "MiB"),
         ("flightd's threads", of_daemon("Threads")?, ""),
         ("flightd's open files", files_open, ""),
-        ("first start", median("first-start")?.0, "s"),
         ("start", median("start")?.0, "s"),
         ("take over after a kill", median("adopt")?.0, "s"),
         ("stop", median("stop")?.0, "s"),
@@ -289,17 +287,23 @@ mod tests {
 
     #[test]
     fn what_grows_faster_than_the_cpus_is_found() {
-        let two = || of(2, 0.5, 80.0);
-        let grow = |many| Figures::grow_no_faster(&[two(), many]);
-        assert!(grow(of(64, 16.0, 508.0)).is_ok());
-        assert!(grow(of(64, 19.9, 508.0)).is_ok(), "within a quarter");
-        let error = grow(of(64, 20.2, 508.0)).unwrap_err().to_string();
-        assert!(error.contains("start: 0.50 s with 2 CPUs, 20.20 s with 64"), "{error}");
-        assert!(grow(of(64, 0.5, 3300.0)).is_err());
+        let grow = |starts: [f64; 3]| {
+            let of = |(cpus, start)| of(cpus, start, 80.0);
+            Figures::grow_linearly(&[2, 16, 64].into_iter().zip(starts).map(of).collect::<Vec<_>>())
+        };
+        assert!(grow([1.0, 1.0, 1.0]).is_ok());
+        assert!(grow([1.2, 2.6, 7.4]).is_ok(), "1 s, and 0.1 s a CPU");
+        assert!(grow([1.0, 8.0, 8.0]).is_ok(), "what is capped");
+        // 1 s, and 0.002 s for each pair of CPUs.
+        let error = grow([1.008, 1.512, 9.192]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("start: 1.01, 1.51 and 9.19 s with 2, 16 and 64 CPUs"),
+            "{error}"
+        );
         // What is hardly to be measured is no growth.
-        assert!(Figures::grow_no_faster(&[of(2, 0.0, 1.0), of(64, 0.05, 1.0)]).is_ok());
-        // Fewer CPUs do not have to take less.
-        assert!(Figures::grow_no_faster(&[of(64, 0.5, 80.0), of(2, 0.5, 80.0)]).is_ok());
+        assert!(grow([0.01, 0.02, 0.06]).is_ok());
+        let turned = [of(64, 1.0, 1.0), of(16, 1.0, 1.0), of(2, 1.0, 1.0)];
+        assert!(Figures::grow_linearly(&turned).is_err());
     }
 
     #[test]

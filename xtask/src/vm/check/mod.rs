@@ -34,12 +34,7 @@ pub(super) use row::{Found, Row};
 
 /// Checks all; what was found, for people.
 pub(super) fn records(out: &Path) -> Result<Found> {
-    let said = said(out)?;
-    ensure!(
-        said.iter().any(|line| line.ends_with(" done")),
-        "it did not get to its end: {}",
-        said.join("\n")
-    );
+    ended(out)?;
     let files = out.join("out");
     let crash = recovered(out)?;
     // What vouches for the recording, where a dump has all memory.
@@ -114,6 +109,14 @@ pub(super) fn records(out: &Path) -> Result<Found> {
         ..Row::of(out, "x86_64")?
     };
     Ok(Found { lines: found, row })
+}
+
+/// What the machine's scripts said, which got to their end.
+fn ended(out: &Path) -> Result<Vec<String>> {
+    let said = said(out)?;
+    let is_end = |line: &String| line.ends_with(" done");
+    ensure!(said.iter().any(is_end), "it did not get to its end: {}", said.join("\n"));
+    Ok(said)
 }
 
 /// What the machine's scripts said.

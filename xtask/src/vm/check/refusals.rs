@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::said;
+use super::ended;
 
 /// What a machine lacks, what `flightd` says then, and what `flightctl doctor` does.
 const LACKING: &[(&str, &str, &str)] = &[
@@ -31,12 +31,7 @@ const LACKING: &[(&str, &str, &str)] = &[
 
 /// Checks all; what was found, for people.
 pub(in super::super) fn refusals(out: &Path) -> Result<Vec<String>> {
-    let console = said(out)?;
-    ensure!(
-        console.iter().any(|line| line.ends_with(" done")),
-        "it did not get to its end: {}",
-        console.join("\n")
-    );
+    ended(out)?;
     let text = |name: String| {
         let path = out.join("out").join(&name);
         fs::read_to_string(path).with_context(|| format!("no {name} was left"))
