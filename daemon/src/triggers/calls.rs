@@ -1,7 +1,8 @@
 //! The records of system calls that are new, over all CPUs in the order of time: a thread may begin
 //! a call on one CPU and end it on another.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::CallRecord;
@@ -16,13 +17,23 @@ struct Ring<'n> {
 }
 
 /// The new records of all CPUs. Those of a page are in memory for each CPU, and no more.
-pub(super) struct Calls<'n>(Vec<Ring<'n>>);
+pub(super) struct Calls<'n> {
+    rings: Vec<Ring<'n>>,
+    /// When the first record of each ring was, and which ring that is.
+    first: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Rings whose first record is not in `first`.
+    due: Vec<usize>,
+}
 
 impl<'n> Calls<'n> {
     /// Of these rings.
     pub(super) fn new(rings: &'n [Vec<New>]) -> Self {
         let ring = |pages: &'n Vec<New>| Ring { pages: pages.iter(), records: VecDeque::new() };
-        Self(rings.iter().map(ring).collect())
+        Self {
+            rings: rings.iter().map(ring).collect(),
+            first: BinaryHeap::with_capacity(rings.len()),
+            due: (0..rings.len()).collect(),
+        }
     }
 
     /// The next record of those that are wanted: by table, number and return value, if the record
@@ -31,11 +42,15 @@ impl<'n> Calls<'n> {
         &mut self,
         wanted: impl Fn(Abi, u16, Option<i64>) -> bool,
     ) -> Option<CallRecord> {
-        for ring in &mut self.0 {
+        // Looking at all rings for each record would take time by the square of the CPUs.
+        for at in self.due.drain(..) {
+            let Some(ring) = self.rings.get_mut(at) else { continue };
             ring.fill(&wanted);
+            self.first.extend(ring.records.front().map(|record| Reverse((moment(record), at))));
         }
-        let first = |ring: &&mut Ring<'_>| ring.records.front().map_or(u64::MAX, moment);
-        self.0.iter_mut().min_by_key(first)?.records.pop_front()
+        let Reverse((_, at)) = self.first.pop()?;
+        self.due.push(at);
+        self.rings.get_mut(at)?.records.pop_front()
     }
 }
 

@@ -150,7 +150,7 @@ impl Recording {
     pub fn cpus(&self) -> Vec<u16> {
         let cpus = 0..self.maps.state.entries();
         let ringed = |cpu: &usize| {
-            state::cpu(&self.maps.state, *cpu).lanes.iter().any(|lane| lane.ring_pages != 0)
+            Lane::RINGS.into_iter().any(|lane| state::place(&self.maps.state, lane, *cpu).1 != 0)
         };
         cpus.filter(ringed).filter_map(|cpu| u16::try_from(cpu).ok()).collect()
     }
@@ -158,9 +158,8 @@ impl Recording {
     /// Where a ring is; `None` for what is no ring, or a CPU that has none.
     fn place(&self, lane: Lane, cpu: u16) -> Option<RingPlace<'_>> {
         let map = self.maps.rings.get(lane as usize)?;
-        let view = state::cpu(&self.maps.state, usize::from(cpu));
-        let lane = view.lanes.get(lane as usize)?;
-        let (first, pages) = (lane.ring_base as usize, lane.ring_pages as usize);
+        let (first, pages) = state::place(&self.maps.state, lane, usize::from(cpu));
+        let (first, pages) = (first as usize, pages as usize);
         // A state of another layout is no reason to look for long.
         let within = pages != 0 && first.saturating_add(pages) <= map.entries();
         within.then_some(RingPlace { map, ids: self.ids, first, pages })
@@ -193,8 +192,7 @@ impl Recording {
     /// [`Self::advance_since`]. Looks at no page but those.
     pub fn since(&self, after: &Position, newest: u32) -> Since {
         let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
-        let view = state::cpu(&self.maps.state, usize::from(after.cpu));
-        let last = view.lanes.get(usize::from(after.lane)).map_or(0, |lane| lane.seq);
+        let last = lane.map_or(0, |lane| self.newest(lane, after.cpu));
         Since::new(lane, *after, last, u64::from(newest))
     }
 

@@ -9,13 +9,10 @@ use crate::abi::page::{Lane, REFUSALS, RING_LANES};
 use crate::abi::state::{Bucket, CpuState, GIVEN_ALL, LaneState};
 use crate::control::Budget;
 
-/// One ring's place and counters.
+/// One ring's size and counters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LaneView {
-    pub(super) ring_base: u32,
     pub(super) ring_pages: u32,
-    /// Sequence number of the newest page.
-    pub(super) seq: u64,
     pub(super) events: Counts,
     pub(super) refused: [u64; REFUSALS],
 }
@@ -60,8 +57,7 @@ pub(super) fn cpu(map: &ArrayMap, cpu: usize) -> CpuView {
     }
     for (i, lane) in view.lanes.iter_mut().enumerate() {
         let at = offset_of!(CpuState, lanes) + i * size_of::<LaneState>();
-        (lane.ring_base, lane.ring_pages) = pair(at + offset_of!(LaneState, ring_base));
-        lane.seq = map.load(cpu, at + offset_of!(LaneState, seq));
+        (_, lane.ring_pages) = pair(at + offset_of!(LaneState, ring_base));
         let kinds = lane.events.iter_mut().take(LANE_KINDS);
         words(map, cpu, at + offset_of!(LaneState, events), kinds);
         words(map, cpu, at + offset_of!(LaneState, refused), &mut lane.refused);
@@ -99,14 +95,20 @@ pub(super) fn budget(map: &ArrayMap) -> Budget {
 
 /// Sequence number of the newest page of a CPU's ring; 0 for what is no ring.
 pub(super) fn newest(map: &ArrayMap, lane: Lane, cpu: usize) -> u64 {
+    lane_at(lane).map_or(0, |at| map.load(cpu, at + offset_of!(LaneState, seq)))
+}
+
+/// First page of a CPU's ring in the lane's map, and its pages; zero for what is no ring. One load:
+/// who only looks for a ring need not read all counters ([`cpu`]).
+pub(super) fn place(map: &ArrayMap, lane: Lane, cpu: usize) -> (u32, u32) {
+    let word = lane_at(lane).map_or(0, |at| map.load(cpu, at + offset_of!(LaneState, ring_base)));
+    (word as u32, (word >> 32) as u32)
+}
+
+/// Where the state of a lane with rings begins in a CPU's state.
+fn lane_at(lane: Lane) -> Option<usize> {
     let i = lane as usize;
-    if i >= RING_LANES {
-        return 0;
-    }
-    map.load(
-        cpu,
-        offset_of!(CpuState, lanes) + i * size_of::<LaneState>() + offset_of!(LaneState, seq),
-    )
+    (i < RING_LANES).then(|| offset_of!(CpuState, lanes) + i * size_of::<LaneState>())
 }
 
 fn words<'a>(map: &ArrayMap, cpu: usize, at: usize, out: impl IntoIterator<Item = &'a mut u64>) {

@@ -199,6 +199,12 @@ pub fn write_head(map: &ArrayMap, index: usize, head: &[u8], secret: u64) -> boo
 /// A slot's `seq` is odd while it is written (`abi::slot::TaskSlot`). One that changes all the
 /// time comes out with an odd `seq`, which readers pass over.
 pub(super) fn copy_slots(map: &ArrayMap, ids: Ids, index: usize) -> Option<[u8; PAGE_SIZE]> {
+    let places = (0..SLOTS_PER_PAGE).map(|i| HEADER_LEN + i * SLOT);
+    // Most slots are free: a page of them need not be copied.
+    let is_taken = |at: &usize| map.load(index, *at) >> 32 != 0;
+    if !places.clone().any(|at| is_taken(&at)) {
+        return None;
+    }
     let mut out = [0; PAGE_SIZE];
     if !copy_words(map, ids, index, HEADER_LEN, &mut out) {
         return None;
@@ -207,12 +213,8 @@ pub(super) fn copy_slots(map: &ArrayMap, ids: Ids, index: usize) -> Option<[u8; 
         return None;
     }
     let mut threads = false;
-    for i in 0..SLOTS_PER_PAGE {
-        let at = HEADER_LEN + i * SLOT;
-        // Most slots are free, and a free one need not be copied.
-        if map.load(index, at) >> 32 != 0 {
-            threads |= copy_slot(map, index, at, out.get_mut(at..at + SLOT)?)?;
-        }
+    for at in places.filter(is_taken) {
+        threads |= copy_slot(map, index, at, out.get_mut(at..at + SLOT)?)?;
     }
     threads.then_some(out)
 }
