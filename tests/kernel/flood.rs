@@ -73,13 +73,7 @@ fn adds_up(recorder: &Recorder) {
                 assert!(rings.add(Page::copy_from(page).expect("a page")));
             }
             let [stream] = &rings.finish()[..] else { panic!("no pages") };
-            let scope = Scope {
-                from: 0,
-                until: u64::MAX,
-                started: recording.started(),
-                copied: 0,
-                totals: None,
-            };
+            let scope = Scope { until: u64::MAX, started: recording.started(), ..Scope::default() };
             let coverage = stream.coverage(&scope);
             // A whole ring, gone round at least twice; the loss is one, at its beginning.
             assert_eq!(pages.len(), 16);

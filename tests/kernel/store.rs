@@ -195,8 +195,7 @@ fn everything_that_was_counted_is_in_the_files_through_every_death() {
     let streams = rings.finish();
     let mut told = [0; 4];
     for stream in &streams {
-        let scope =
-            Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: Some(&totals) };
+        let scope = Scope { until: u64::MAX, totals: Some(&totals), ..Scope::default() };
         let coverage = stream.coverage(&scope);
         let impossible = [Reason::Damaged, Reason::Newer];
         assert!(
@@ -327,7 +326,7 @@ fn what_was_overwritten_is_counted() {
     Files::read(&recorder.sandbox().state_dir(), |page| assert!(rings.add(page.clone())));
     let mut told = [0; 4];
     for stream in rings.finish() {
-        let scope = Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: None };
+        let scope = Scope { until: u64::MAX, ..Scope::default() };
         let gaps = stream.coverage(&scope).gaps;
         told[stream.lane() as usize] += gaps.iter().filter_map(Gap::missing).sum::<u64>();
     }

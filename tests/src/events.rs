@@ -119,7 +119,8 @@ impl Snapshot {
     /// What each ring can vouch for within `from` to `until`.
     pub fn coverage(&self, from: u64, until: u64) -> Vec<Coverage> {
         let (started, copied) = (self.meta.started, self.copied);
-        let scope = Scope { from, until, started, copied, totals: Some(&self.totals) };
+        let ring_bytes = self.meta.lanes.ring_bytes();
+        let scope = Scope { from, until, started, copied, totals: Some(&self.totals), ring_bytes };
         self.streams.iter().map(|stream| stream.coverage(&scope)).collect()
     }
 

@@ -224,7 +224,7 @@ fn a_flooded_ring_is_copied_whole_or_not_at_all() {
     let totals = Totals { now: u64::MAX, cpus: vec![cpu], ..Totals::default() };
     let streams = rings.finish();
     assert_eq!(streams.len(), 1);
-    let scope = Scope { from: 0, until: u64::MAX, started: 1, copied: 0, totals: Some(&totals) };
+    let scope = Scope { until: u64::MAX, started: 1, totals: Some(&totals), ..Scope::default() };
     let coverage = streams[0].coverage(&scope);
     let times: Vec<u64> = streams[0].events().map(|e| e.time).collect();
     assert!(times.is_sorted_by(|a, b| a < b));

@@ -3,13 +3,13 @@
 use super::gap::{Gap, Reason, difference, is_loss, sum};
 use super::stream::LaneStream;
 use crate::abi::counts::Counts;
-use crate::abi::page::{Lane, REFUSALS};
+use crate::abi::page::{Lane, PAGE_SIZE, REFUSALS, RING_LANES};
 use crate::decode::Page;
 use crate::totals::{CpuTotals, Totals};
 use crate::{kept, part};
 
 /// What is asked, and what is known beside the pages. Times in ns of `CLOCK_MONOTONIC`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Scope<'a> {
     /// Start of the window.
     pub from: u64,
@@ -23,6 +23,18 @@ pub struct Scope<'a> {
     pub copied: u64,
     /// Counters, read after the pages were copied.
     pub totals: Option<&'a Totals>,
+    /// Bytes of one CPU's ring, by lane ([`crate::meta::Lanes::ring_bytes`]); 0: not known.
+    pub ring_bytes: [u64; RING_LANES],
+}
+
+impl Scope<'_> {
+    /// Whether a ring of which nothing was copied, and which has had these events since, was empty
+    /// when the copying began: its pages would have been copied unless they were written over
+    /// meanwhile, and no event opens more than one page.
+    fn was_empty(&self, lane: Lane, events: Counts) -> bool {
+        let bytes = self.ring_bytes.get(lane as usize).copied().unwrap_or(0);
+        self.copied != 0 && events.total() < bytes / PAGE_SIZE as u64
+    }
 }
 
 /// What one lane of one CPU holds.
@@ -124,7 +136,7 @@ impl LaneStream {
             // Nothing came since: complete until the counters were read.
             Some(Counts::ZERO) => end.until = Some(now),
             // A ring that was written, and of which the source has nothing.
-            Some(newer) if known.is_none() => {
+            Some(newer) if known.is_none() && !scope.was_empty(self.lane(), newer) => {
                 end.gaps.push(self.gap(from, now, Some(newer), *refused, Reason::Missing));
                 end.until = None;
                 return end;

@@ -62,7 +62,7 @@ fn unknown_kinds_are_stepped_over_and_counted() {
 #[test]
 fn what_is_missing_is_exact() {
     let [one, two] = later_kinds();
-    let scope = Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: None };
+    let scope = Scope { until: u64::MAX, ..Scope::default() };
     assert_eq!(stream(pages()).coverage(&scope).gaps, []);
     let without: Vec<Page> = pages().into_iter().filter(|page| page.header().seq != 2).collect();
     let [gap] = stream(without).coverage(&scope).gaps[..] else { panic!("not one gap") };

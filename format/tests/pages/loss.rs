@@ -2,7 +2,7 @@
 //! decoded and what is reported as lost together are what was written.
 
 use crate::support::{CPU, call, events};
-use flightrec_format::abi::page::{Lane, PAGE_SIZE, Refusal};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE, RING_LANES, Refusal};
 use flightrec_format::decode::{Body, Event, Page};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope, Sequence};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const STARTED: u64 = 50;
 
 fn scope(totals: Option<&Totals>) -> Scope<'_> {
-    Scope { from: 0, until: u64::MAX, started: STARTED, copied: 0, totals }
+    Scope { until: u64::MAX, started: STARTED, totals, ..Scope::default() }
 }
 
 fn totals(writer: &PageWriter, now: u64) -> Totals {
@@ -262,6 +262,32 @@ fn what_came_after_the_copy_is_newer_not_lost() {
         (Reason::Newer, Some(1), 4000, 6000)
     );
     assert!(coverage.is_complete(STARTED, 4000));
+}
+
+/// A CPU whose first event comes while the others are copied: nothing of what was before is missing.
+#[test]
+fn the_first_events_of_a_ring_after_the_copy_are_newer() {
+    let (writer, _) = flood(10);
+    let later = totals(&writer, 99_999);
+    let pages = |count: u64| Scope {
+        copied: 90_000,
+        ring_bytes: [count * PAGE_SIZE as u64; RING_LANES],
+        ..scope(Some(&later))
+    };
+    let coverage = stream([]).coverage(&pages(11));
+    let gap = coverage.gaps[0];
+    assert_eq!(coverage.gaps.len(), 1);
+    assert_eq!(
+        (gap.reason, gap.missing(), gap.from, gap.until),
+        (Reason::Newer, Some(10), 90_000, 99_999)
+    );
+    assert_eq!(coverage.complete, Some((STARTED, 90_000)));
+    // In a ring of ten pages, each event may have opened one, and the last the first one again.
+    let coverage = stream([]).coverage(&pages(10));
+    assert_eq!((coverage.complete, coverage.gaps[0].reason), (None, Reason::Missing));
+    // Of a dump, nothing is known of when it was copied.
+    let dump = Scope { copied: 0, ..pages(11) };
+    assert_eq!(stream([]).coverage(&dump).gaps[0].reason, Reason::Missing);
 }
 
 #[test]

@@ -136,7 +136,7 @@ proptest! {
         for event in stream.events() {
             prop_assert!(events.contains(&event));
         }
-        let scope = Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: None };
+        let scope = Scope { until: u64::MAX, ..Scope::default() };
         let coverage = stream.coverage(&scope);
         let known: u64 = coverage.gaps.iter().map(|gap| gap.missing().unwrap()).sum();
         let decoded: u64 = coverage.recorded.iter().sum();
@@ -215,7 +215,7 @@ fn a_missing_piece_is_a_gap_of_known_size_within_the_page() {
     }
     let page = Page::new(writer.current().unwrap()).unwrap();
     let (first, last) = (head(&page, ends[9]), tail(&page, ends[19]).unwrap());
-    let scope = Scope { from: 0, until: u64::MAX, started: 50, copied: 0, totals: None };
+    let scope = Scope { until: u64::MAX, started: 50, ..Scope::default() };
     let coverage = stream(Lane::Syscall, [last.clone(), first]).coverage(&scope);
     let gap = coverage.gaps[0];
     assert_eq!((coverage.gaps.len(), gap.reason, gap.missing()), (1, Reason::Missing, Some(10)));

@@ -312,6 +312,7 @@ fn coverages(
         started: recording.meta.started,
         copied: recording.copied.min(now),
         totals: Some(&recording.totals),
+        ring_bytes: recording.meta.lanes.ring_bytes(),
     };
     let of_stream = |stream: &LaneStream| {
         let mut coverage = stream.coverage_around(&scope);

@@ -196,6 +196,7 @@ fn losses(recording: &Recording) -> Vec<(u64, u64)> {
         started: recording.meta.started,
         copied: 0,
         totals: Some(&recording.totals),
+        ring_bytes: recording.meta.lanes.ring_bytes(),
     };
     let mut lost = detached(recording);
     if let Some(sure) = &recording.sure {

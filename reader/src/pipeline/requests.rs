@@ -318,6 +318,7 @@ pub fn holes(recording: &Recording) -> Holes {
         started: recording.meta.started,
         copied: recording.copied,
         totals: Some(&recording.totals),
+        ring_bytes: recording.meta.lanes.ring_bytes(),
     };
     let mut holes = Holes::new(recording.meta.started);
     if let Some(sure) = &recording.sure {

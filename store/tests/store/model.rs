@@ -243,7 +243,7 @@ impl Model {
                 }
             }
             // The rest is told.
-            let scope = Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: None };
+            let scope = Scope { until: u64::MAX, ..Scope::default() };
             let Coverage { gaps, .. } = stream.coverage(&scope);
             let lost: u64 = gaps.iter().map(|gap| gap.missing().unwrap()).sum();
             if !found.is_empty() {
