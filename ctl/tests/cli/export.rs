@@ -65,6 +65,21 @@ fn a_damaged_file_is_exported_around_the_damage() {
     assert!(trace.starts_with(b"\x17\x08\x44tracing6\0") && trace.len().is_multiple_of(4096));
 }
 
+/// As docs/sql.md lays out a lake; what can't be made is said by its name.
+#[test]
+fn directories_above_the_tables_are_made() {
+    let (_, dir) = recorded();
+    let outs = tempfile::tempdir().unwrap();
+    let out = outs.path().join("dt=2026-11-25/hour=07/host=web-001");
+    let output = export(dir.path(), "parquet", &out, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(table(&out, "events").metadata().file_metadata().num_rows() > 0);
+    fs::write(outs.path().join("file"), "").unwrap();
+    let output = export(dir.path(), "parquet", &outs.path().join("file/tables"), &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("/file/tables"), "{}", stderr(&output));
+}
+
 #[test]
 fn what_is_no_recording_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -47,7 +47,8 @@ pub struct ExportArgs {
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
     pub format: ExportFormat,
     /// Write to OUT; `-`: to standard output. It is there when it is whole: until then it is
-    /// OUT.part-PID, which an error removes. Of a format of several files, OUT is a directory.
+    /// OUT.part-PID, which an error removes. Of a format of several files, OUT is a directory;
+    /// missing directories above it are made.
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
     /// Replace OUT if it exists.

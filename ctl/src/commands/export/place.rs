@@ -40,8 +40,9 @@ impl Partial {
         Ok((partial, file))
     }
 
-    /// Begins a directory, as [`Self::file`]. `files` says of a file's name whether an export of
-    /// this format may have made it, `/` being behind the name of a directory.
+    /// Begins a directory, as [`Self::file`], and makes those that it is in. `files` says of a
+    /// file's name whether an export of this format may have made it, `/` being behind the name of a
+    /// directory.
     pub(super) fn directory(
         path: &Path,
         force: bool,
@@ -51,9 +52,17 @@ impl Partial {
         if force && path.symlink_metadata().is_ok() {
             is_export(path, files)?;
         }
-        DirBuilder::new()
-            .mode(0o750)
+        let mut builder = DirBuilder::new();
+        builder.mode(0o750);
+        builder
             .create(&partial.part)
+            .or_else(|error| match partial.part.parent() {
+                Some(parent) if error.kind() == io::ErrorKind::NotFound => {
+                    DirBuilder::new().mode(0o750).recursive(true).create(parent)?;
+                    builder.create(&partial.part)
+                }
+                _ => Err(error),
+            })
             .map_err(|source| OutputError::Io { path: partial.part.clone(), source })?;
         Ok(partial)
     }
