@@ -14,6 +14,7 @@ mod dd;
 mod descriptors;
 mod diff;
 mod disk;
+mod documentation;
 mod drill;
 mod dump;
 mod exec_args;

@@ -11,6 +11,7 @@ pub mod azure_server;
 mod bpf;
 mod control_group;
 mod cpu_group;
+pub mod documentation;
 mod events;
 mod files;
 pub mod fleet;

@@ -1,0 +1,325 @@
+//! The commands of README.md and docs/, run as they stand there.
+//!
+//! Each line of a block of shell that calls one of this project's programs is given to a shell, in
+//! a directory of its own, while `programs/shop.py` makes what the commands look for. What a machine
+//! has that runs flightrec is at its usual place, in private mounts: `/run/flightrec`,
+//! `/var/lib/flightrec`, `/etc/flightrec`, control groups of containers. Stand-ins are there for
+//! `ssh`, `kubectl` and `flamegraph.pl`, which run on this machine what they are given. Moments and
+//! thread ids of the documentation become such of the test ([`RECENT`]). A command must succeed, or
+//! be one of [`ELSEWHERE`], with the answer that is right there.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::live::map::ArrayMap;
+use flightrec_format::live::{self, Generation};
+use flightrec_tests::documentation::{Line, commands, lines, ours, pages};
+use flightrec_tests::{Recorder, bin_dir, c_program, die_with_parent, wait_until};
+use flightrec_vmcore::synthetic::{self, Image};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::signal::Signal;
+use regex::Regex;
+use tempfile::TempDir;
+
+use crate::support::start;
+
+/// A container of the documentation, and one of a pod.
+const CONTAINER: &str = "3f2a9c1b04de5566778899aabbccddeeff00112233445566778899aabbccddee";
+const SHOP: &str = "9d41770a04de5566778899aabbccddeeff00112233445566778899aabbccddee";
+const POD: &str = "kubepods-burstable-pod1a2b3c4d_1111_2222_3333_0123456789ab.slice";
+
+/// What is of another time, thread or place in the documentation, and what stands for it here; `PID`
+/// is the shop's `orders`.
+const RECENT: [(&str, &str); 11] = [
+    (r"--since [0-9:]+(\.\d+)? --until [0-9:]+(\.\d+)?", "--since -9s --until -1s"),
+    (r"--at [0-9:.]+", "--at -2s"),
+    (r"--a \S+ --b \S+", "--a -9s..-5s --b -5s..-1s"),
+    (r"--since -2d --until -1d", "--since -9s --until -1s"),
+    (r"--(tid|pid|tree) \d+", "--$1 PID"),
+    (r"/tmp/functions", "./functions"),
+    (r"(/var/crash/\d+/)?dump\.\d+|\bFILE\b", "vmcore"),
+    (r"/mnt/var/lib/flightrec", "/var/lib/flightrec"),
+    // All that the recorder of this test has, without a budget, is more than an hour usually has.
+    (r"^flightctl export --last 1h", "flightctl --memory 1GiB export --last 1h"),
+    // What ends by a key, or by Ctrl-C.
+    (r"^(flightctl (--ssh \S+ )?top)$", "(sleep 2; printf q) | script -qec '$1' /dev/null"),
+    (r"^(flightctl follow.*)$", "timeout --preserve-status -s INT 2 $1"),
+];
+
+/// What does not succeed here: the exit status, and what the command must say.
+const ELSEWHERE: [(&str, i32, &str); 9] = [
+    ("flightd", 2, "already"),
+    ("flightctl dump --boot -1 --last 1m", 2, "there are recordings of 1 boots only"),
+    ("flightctl dump --last 10s --event tcp_retransmit", 1, "no event matches the filters"),
+    ("flightctl dump --last 1m --trace 4bf92f3577b34da6a3ce929d0e0e4736", 1, "no event matches"),
+    ("flightctl doctor", 1, "kdump"),
+    ("flightctl report calls --since -20d --until -19d", 1, "the recording began only at"),
+    ("flightctl dump --since -9s --until -1s --tid PID --event exec", 1, "no event matches"),
+    ("flightctl dump --last 10s --syscall fsync,fdatasync --slower-than 10ms", 1, "no event"),
+    ("flightctl report irq --by interrupt,comm --all --top 3", 1, "nothing in the window matches"),
+];
+
+/// Commands may take long where much was recorded.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A machine as the documentation has it.
+struct Machine {
+    work: PathBuf,
+    /// What a node's runtime writes down.
+    node: TempDir,
+    groups: PathBuf,
+    shop: Option<Child>,
+    mounted: Vec<&'static str>,
+    made: Vec<&'static str>,
+    orders: String,
+    recorder: Recorder,
+}
+
+fn executable(path: &Path, text: &str) {
+    fs::write(path, text).expect("a program");
+    fs::set_permissions(path, Permissions::from_mode(0o755)).expect("its mode");
+}
+
+impl Machine {
+    fn new() -> Self {
+        let node = tempfile::tempdir().expect("a directory");
+        let recorder = start(&format!("[containers]\nroot = \"{}\"", node.path().display()));
+        let work = recorder.sandbox().root().join("work");
+        fs::create_dir_all(work.join("bin")).expect("directories");
+        let mut machine = Self {
+            work,
+            node,
+            groups: groups(),
+            shop: None,
+            mounted: Vec::new(),
+            made: Vec::new(),
+            orders: String::new(),
+            recorder,
+        };
+        machine.containers();
+        machine.places();
+        machine.programs();
+        machine.open_shop();
+        machine
+    }
+
+    /// What a runtime writes down of its containers.
+    fn containers(&self) {
+        let write = |path: String, text: &str| {
+            let path = self.node.path().join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+            fs::write(path, text).expect("a file");
+        };
+        write(
+            format!("var/lib/docker/containers/{CONTAINER}/config.v2.json"),
+            r#"{"Name":"/web-1","Config":{"Image":"nginx:1.27"}}"#,
+        );
+        write(
+            format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{SHOP}/config.json"),
+            r#"{"annotations":{"io.kubernetes.cri.container-name":"app",
+               "io.kubernetes.cri.image-name":"shop:7","io.kubernetes.cri.sandbox-name":"shop-0",
+               "io.kubernetes.cri.sandbox-namespace":"prod"}}"#,
+        );
+    }
+
+    /// The recorder's directories at their usual places.
+    fn places(&mut self) {
+        let none: Option<&str> = None;
+        for place in ["/run", "/var/lib", "/srv", "/etc/flightrec"] {
+            if !Path::new(place).exists() {
+                fs::create_dir(place).expect(place);
+                self.made.push(place);
+            }
+            mount(Some("none"), place, Some("tmpfs"), MsFlags::empty(), none).expect(place);
+            self.mounted.push(place);
+        }
+        let sandbox = self.recorder.sandbox();
+        symlink(sandbox.runtime_dir(), "/run/flightrec").expect("a link");
+        symlink(sandbox.bpffs_dir(), sandbox.runtime_dir().join("bpf")).expect("a link");
+        symlink(sandbox.state_dir(), "/var/lib/flightrec").expect("a link");
+        fs::create_dir_all("/var/lib/prometheus/node-exporter").expect("a directory");
+        let lake = self.work.join("lake");
+        fs::create_dir(&lake).expect("a directory");
+        let config = format!("[ship]\nto = \"{}\"\n", lake.display());
+        fs::write("/etc/flightrec/flight-ship.toml", config).expect("a configuration");
+    }
+
+    /// Programs that stand in for others.
+    fn programs(&self) {
+        let bin = self.work.join("bin");
+        executable(&bin.join("flamegraph.pl"), "#!/bin/sh\nexec cat\n");
+        let behind = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift\n";
+        executable(&bin.join("kubectl"), &format!("{behind}exec \"$@\"\n"));
+        executable(&bin.join("ssh"), &format!("{behind}shift\nexec sh -c \"$*\"\n"));
+        executable(&bin.join("sudo"), "#!/bin/sh\nexec env \"$@\"\n");
+    }
+
+    fn open_shop(&mut self) {
+        let dir = self.work.join("shop");
+        fs::create_dir(&dir).expect("a directory");
+        let containers = [
+            format!("docker-{CONTAINER}.scope"),
+            format!("{POD}/cri-containerd-{SHOP}.scope"),
+            "nginx.service".to_owned(),
+        ];
+        let mut command = Command::new("python3");
+        command
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/shop.py"))
+            .args([&dir, &self.groups])
+            .env("MEMBERS_OF", containers.join(","))
+            .env("FUNCTIONS", c_program("functions", &["-O1"]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut shop = die_with_parent(&mut command, Signal::SIGKILL).spawn().expect("python3");
+        let output = shop.stdout.take().expect("its output");
+        self.shop = Some(shop);
+        BufReader::new(output).read_line(&mut self.orders).expect("orders");
+        self.orders = self.orders.trim().to_owned();
+    }
+
+    /// Runs a line in a directory, which is its own.
+    fn run(&self, dir: &Path, line: &str) -> Output {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let bin = self.work.join("bin");
+        Command::new("/bin/bash")
+            .args(["-o", "pipefail", "-c", line])
+            .current_dir(dir)
+            .env("PATH", format!("{}:{}:{path}", bin.display(), bin_dir().display()))
+            .env("FLIGHTCTL_SSH", bin.join("ssh"))
+            .stdin(Stdio::null())
+            .output()
+            .expect("bash")
+    }
+
+    /// What is in the memory of this machine of its recording, as a dump of the kernel has it.
+    fn kernel_dump(&self) -> Vec<u8> {
+        let generation = Generation::find(&self.recorder.sandbox().bpffs_dir());
+        let maps = live::Maps::open(&generation.expect("a recording"), false).expect("its maps");
+        let mut image = Image::new();
+        let mut add = |map: &ArrayMap| {
+            for index in 0..map.entries() {
+                let mut page = Box::new([0; PAGE_SIZE]);
+                assert!(map.read(index, 0, page.as_mut_slice()));
+                image.insert(image.len() as u64 + 256, page);
+            }
+        };
+        maps.rings.iter().chain([&maps.meta, &maps.slots]).for_each(&mut add);
+        maps.descriptors.iter().chain(&maps.quiet).for_each(&mut add);
+        synthetic::elf(&image, 0)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if let Some(mut shop) = self.shop.take() {
+            drop(shop.stdin.take());
+            let _ = shop.wait();
+        }
+        for place in self.mounted.iter().rev() {
+            let _ = umount2(*place, MntFlags::MNT_DETACH);
+        }
+        for place in &self.made {
+            let _ = fs::remove_dir(place);
+        }
+        remove(&self.groups);
+    }
+}
+
+/// Where control groups of the test's own are made.
+fn groups() -> PathBuf {
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
+    let root = roots.into_iter().find(|dir| dir.join("cgroup.controllers").exists());
+    let name = format!("flightrec-docs{}.slice", std::process::id());
+    root.expect("a cgroup2 file system").join(name)
+}
+
+/// Removes control groups, once their members have gone.
+fn remove(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            remove(&entry.path());
+        }
+    }
+    wait_until(PATIENCE, || !dir.exists() || fs::remove_dir(dir).is_ok());
+}
+
+/// The lines of shell that run one of our programs, as they are run here, each once.
+fn documented() -> Vec<(PathBuf, String)> {
+    let rules = RECENT.map(|(of, here)| (Regex::new(of).expect("a pattern"), here));
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    for page in pages() {
+        for Line { text, named } in lines(&fs::read_to_string(&page).expect("a page")) {
+            let is_whole = !text.contains('…') && !text.contains("...");
+            if named || !is_whole || !commands(&text).iter().any(|words| ours(words).is_some()) {
+                continue;
+            }
+            let command = text.split(" #").next().unwrap_or_default().trim();
+            let mut line = command.to_owned();
+            for (pattern, here) in &rules {
+                line = pattern.replace_all(&line, *here).into_owned();
+            }
+            if seen.insert(line.clone()) {
+                found.push((page.clone(), line));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_command_of_the_documentation_runs() {
+    let machine = Machine::new();
+    let given = machine.work.join("given");
+    fs::create_dir(&given).expect("a directory");
+    symlink(c_program("functions", &["-O1"]), given.join("functions")).expect("a link");
+    fs::write(given.join("hosts.txt"), "web1\nweb2\n").expect("hosts");
+    // All that a command looks for must have happened.
+    std::thread::sleep(PATIENCE);
+    fs::write(given.join("vmcore"), machine.kernel_dump()).expect("a dump");
+    let prepared = "flightctl save --last 10s -o incident.flight; cp incident.flight a.flight; \
+                    flightctl recover vmcore -o panic.flight; \
+                    flightctl snapshot --reason 'for the documentation' --last 5s; \
+                    flight-ship --once";
+    let output = machine.run(&given, prepared);
+    assert!(output.status.success(), "{output:?}");
+
+    let (mut wrong, mut number) = (String::new(), 0);
+    let documented = documented();
+    for (of, ..) in ELSEWHERE {
+        assert!(documented.iter().any(|(_, line)| line == of), "no page has {of}");
+    }
+    for (page, line) in documented {
+        let dir = machine.work.join(format!("line-{number}"));
+        fs::create_dir(&dir).expect("a directory");
+        for entry in fs::read_dir(&given).expect("files") {
+            let path = entry.expect("a file").path();
+            // What a command makes itself must not be there.
+            let name = path.file_name().expect("a name").to_owned();
+            if !line.contains(&format!("-o {}", name.display())) {
+                symlink(&path, dir.join(name)).expect("a link");
+            }
+        }
+        number += 1;
+        let output = machine.run(&dir, &line.replace("PID", &machine.orders));
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        let code = output.status.code();
+        let expected = ELSEWHERE.iter().find(|(of, ..)| line == *of);
+        let is_right = code == Some(0)
+            || expected.is_some_and(|(_, of, text)| code == Some(*of) && said.contains(text));
+        if !is_right {
+            let last = said.lines().rev().take(3).collect::<Vec<_>>().join("\n    ");
+            writeln!(wrong, "{}: {line}\n    {code:?} {last}", page.display()).unwrap();
+        }
+        fs::remove_dir_all(&dir).expect("a directory");
+    }
+    println!("{number} commands");
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(number > 120, "only {number} commands are found");
+}
