@@ -19,6 +19,7 @@ mod kubernetes;
 mod man;
 mod reproducible;
 mod rpm;
+mod sbom;
 mod service;
 mod setup;
 mod site;
@@ -89,6 +90,14 @@ enum Task {
     },
     /// Build the RPM: target/rpm/RPMS/x86_64/flightrec-….rpm.
     Rpm,
+    /// List what each program is made of, as CycloneDX: target/sbom/….cdx.json.
+    Sbom,
+    /// Make the packages here and in a fresh clone of the same commit, and compare their bytes.
+    Reproducible {
+        /// Where the clone is put; it must not be there yet, and is left for a look.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Make an image for containers: target/image/flightrec.tar, for `podman load`, `docker load`,
     /// `ctr image import` and `skopeo copy`.
     Image {
@@ -194,6 +203,13 @@ fn run(task: Task) -> Result<()> {
         Task::Deb { version } => {
             deb::run(version.as_deref()).map(|package| println!("made: {}", package.display()))
         }
+        Task::Sbom => {
+            for file in sbom::run()? {
+                println!("made: {}", file.display());
+            }
+            Ok(())
+        }
+        Task::Reproducible { folder } => reproducible::run(&folder),
         Task::Rpm => rpm::run().map(|package| println!("made: {}", package.display())),
         Task::Image { as_built } => {
             image::run(as_built).map(|image| println!("made: {}", image.display()))
