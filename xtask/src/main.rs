@@ -92,9 +92,10 @@ enum Task {
     Rpm,
     /// List what each program is made of, as CycloneDX: target/sbom/….cdx.json.
     Sbom,
-    /// Make the packages here and in a fresh clone of the same commit, and compare their bytes.
+    /// Build the packages of the current commit from nothing in two clones, and compare their
+    /// bytes.
     Reproducible {
-        /// Where the clone is put; it must not be there yet, and is left for a look.
+        /// Where the clones are put; it must not be there yet. What both have made is left there.
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },

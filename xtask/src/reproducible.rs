@@ -1,7 +1,7 @@
 //! `cargo xtask reproducible`, and what makes two builds of one commit the same bytes: programs
 //! that do not tell where they were built, and packages whose only time is the commit's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::command::{cargo, read, repository, run as run_command, tools};
+use crate::command::{read, repository, run as run_command, tools};
 
 /// What stands in programs in the place of the repository's path, and of cargo's home.
 const REPOSITORY: &str = "/flightrec";
@@ -68,8 +68,9 @@ pub(crate) fn timed(command: &mut Command) -> Result<&mut Command> {
     Ok(command.env(EPOCH, time.trim()))
 }
 
-/// Makes the packages here and in a fresh clone of the same commit in `folder`, and compares all of
-/// them byte by byte.
+/// Builds the current commit from nothing in two clones, one after the other, and compares what they
+/// make byte by byte. Leaves what each has made in `folder`, as `1` and `2`, for a look by
+/// `diffoscope` or `cmp`.
 ///
 /// # Errors
 /// Something is not committed; a build fails; two files differ.
@@ -78,56 +79,110 @@ pub(crate) fn run(folder: &Path) -> Result<()> {
     let changed = git(&["status", "--porcelain"])?;
     ensure!(changed.is_empty(), "reproducible: not committed, so no clone has it:\n{changed}");
     let commit = git(&["rev-parse", "HEAD"])?;
+    let commit = commit.trim();
     ensure!(!folder.exists(), "{} is there already", folder.display());
-    run_command(Command::new("git").args(["clone", "--quiet"]).arg(repository()).arg(folder))?;
-    let clone = folder.canonicalize().with_context(|| folder.display().to_string())?;
-    run_command(Command::new("git").current_dir(&clone).args([
-        "checkout",
-        "--quiet",
-        commit.trim(),
-    ]))?;
-    // What compiles is not what is compared; building these tools takes minutes.
-    fs::create_dir_all(clone.join("target"))?;
-    symlink(tools(), clone.join("target/tools"))?;
-    for (task, _) in TASKS {
-        for place in [&repository(), &clone] {
-            println!("reproducible: {task} in {}", place.display());
-            run_command(cargo().current_dir(place).args(["xtask", task]))?;
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let folder = folder.canonicalize().with_context(|| folder.display().to_string())?;
+    let mut made = Vec::new();
+    for (name, place) in ["1", "2"].into_iter().zip(PLACES) {
+        let clone = folder.join(place.path);
+        println!("reproducible: building {commit} in {}", clone.display());
+        clone_to(&clone, commit)?;
+        for (task, _) in TASKS {
+            run_command(&mut place.command(&clone, task))?;
         }
+        let hashes = taken(&clone, &folder.join(name))?;
+        // A build takes gigabytes.
+        fs::remove_dir_all(&clone).with_context(|| clone.display().to_string())?;
+        made.push(hashes);
     }
-    let [here, there] = [hashes(&repository())?, hashes(&clone)?];
-    let mut differ = Vec::new();
-    for (name, hash) in &here {
-        let other = there.get(name);
-        let verdict = if other == Some(hash) { "same" } else { "DIFFERS" };
-        println!("{verdict} {hash} {name}");
-        if other != Some(hash) {
-            differ.push(name.as_str());
-        }
-    }
-    if !differ.is_empty() {
-        bail!("reproducible: {} of commit {}", differ.join(", "), commit.trim());
-    }
-    println!("reproducible: {} files of commit {}", here.len(), commit.trim());
+    let [first, second] = &made[..] else { bail!("reproducible: not two builds") };
+    let (text, differ) = compared(first, second);
+    print!("{text}");
+    ensure!(differ.is_empty(), "reproducible: {} of commit {commit}", differ.join(", "));
+    println!("reproducible: {} files of commit {commit} are the same", first.len());
     Ok(())
 }
 
-/// The sums of a tree's packages and programs, by their paths in it.
-fn hashes(tree: &Path) -> Result<BTreeMap<String, String>> {
+/// Where and how a build runs.
+struct Place {
+    /// Of the clone, below the folder: paths of different lengths.
+    path: &'static str,
+    time_zone: &'static str,
+    umask: &'static str,
+}
+
+/// What differs between the two builds besides the time.
+const PLACES: [Place; 2] = [
+    Place { path: "clone", time_zone: "UTC0", umask: "022" },
+    Place { path: "another/place/of/the-clone", time_zone: "XXX-13", umask: "027" },
+];
+
+impl Place {
+    fn command(&self, clone: &Path, task: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.current_dir(clone).env("TZ", self.time_zone).env_remove("CARGO_TARGET_DIR");
+        // Nothing of the cargo that runs this program, whose manifest is another one.
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH"] {
+            command.env_remove(name);
+        }
+        command.args(["-c", "umask \"$1\"; cargo xtask \"$2\"", "sh", self.umask, task]);
+        command
+    }
+}
+
+/// Clones the repository at this commit, with the tools that it has already: building them takes
+/// minutes, and they are no part of a package.
+fn clone_to(clone: &Path, commit: &str) -> Result<()> {
+    run_command(Command::new("git").args(["clone", "--quiet"]).arg(repository()).arg(clone))?;
+    run_command(Command::new("git").current_dir(clone).args(["checkout", "--quiet", commit]))?;
+    fs::create_dir_all(tools()).context("target/tools")?;
+    fs::create_dir_all(clone.join("target"))?;
+    symlink(tools(), clone.join("target/tools")).context("a link to target/tools")
+}
+
+/// Copies what a tree's tasks have made, and the programs in it, to a folder; their sums, by name.
+fn taken(tree: &Path, to: &Path) -> Result<BTreeMap<String, String>> {
+    fs::create_dir_all(to).with_context(|| to.display().to_string())?;
     let mut files: Vec<PathBuf> = PROGRAMS.iter().map(|file| tree.join(file)).collect();
     for (task, folder) in TASKS {
         let folder = tree.join(folder);
         let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
         let paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        files.extend(paths.into_iter().filter(|path| path.extension().is_some_and(|e| e == task)));
+        let before = files.len();
+        files.extend(paths.into_iter().filter(|path| path.is_file()));
+        ensure!(files.len() > before, "`cargo xtask {task}` has left nothing in {folder:?}");
     }
-    let hash = |path: &PathBuf| {
-        let text = read(Command::new("sha256sum").arg(path))?;
+    let mut hashes = BTreeMap::new();
+    for file in files {
+        let name = file.strip_prefix(tree.join("target")).unwrap_or(&file).display().to_string();
+        let copy = to.join(name.replace('/', "-"));
+        fs::copy(&file, &copy).with_context(|| file.display().to_string())?;
+        let text = read(Command::new("sha256sum").arg(&copy))?;
         let hash = text.split_whitespace().next().context("sha256sum said nothing")?;
-        let name = path.strip_prefix(tree).unwrap_or(path).display().to_string();
-        Ok((name, hash.to_owned()))
-    };
-    files.iter().map(hash).collect()
+        hashes.insert(name, hash.to_owned());
+    }
+    Ok(hashes)
+}
+
+/// A line for each file, and the names of those that are not in both, or not the same.
+fn compared(
+    first: &BTreeMap<String, String>,
+    second: &BTreeMap<String, String>,
+) -> (String, Vec<String>) {
+    let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
+    let (mut text, mut differ) = (String::new(), Vec::new());
+    for name in names {
+        let hash = |of: &BTreeMap<String, String>| of.get(name).cloned().unwrap_or("-".into());
+        let [one, two] = [hash(first), hash(second)];
+        if one == two {
+            text += &format!("same    {one} {name}\n");
+        } else {
+            text += &format!("DIFFERS {one} {two} {name}\n");
+            differ.push(name.clone());
+        }
+    }
+    (text, differ)
 }
 
 #[cfg(test)]
@@ -142,6 +197,18 @@ mod tests {
         let repository = format!("--remap-path-prefix={}=/flightrec", repository().display());
         assert_eq!(words.next(), Some(&*repository));
         assert!(words.all(|word| word.ends_with("=/cargo")), "{flags}");
+    }
+
+    #[test]
+    fn a_file_that_differs_or_is_in_one_build_only_is_named() {
+        let build = |rows: &[(&str, &str)]| {
+            rows.iter().map(|&(name, hash)| (name.to_owned(), hash.to_owned())).collect()
+        };
+        let first = build(&[("a", "1"), ("b", "1"), ("c", "1")]);
+        assert!(compared(&first, &first).1.is_empty());
+        let (text, differ) = compared(&first, &build(&[("a", "1"), ("b", "2"), ("d", "1")]));
+        assert_eq!(differ, ["b", "c", "d"]);
+        assert!(text.starts_with("same    1 a\nDIFFERS 1 2 b\nDIFFERS 1 - c\n"), "{text}");
     }
 
     #[test]
