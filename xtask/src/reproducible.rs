@@ -9,10 +9,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::command::{read, repository, run as run_command, tools};
+use crate::command::{REPOSITORY, read, repository, run as run_command, tools};
 
 /// What stands in programs in the place of the repository's path, and of cargo's home.
-const REPOSITORY: &str = "/flightrec";
+const PLACE: &str = "/flightrec";
 const CARGO_HOME: &str = "/cargo";
 /// What cargo separates the words of `CARGO_ENCODED_RUSTFLAGS` by.
 const SEPARATOR: &str = "\u{1f}";
@@ -20,7 +20,12 @@ const SEPARATOR: &str = "\u{1f}";
 /// (<https://reproducible-builds.org/specs/source-date-epoch/>).
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
 /// The tasks that make packages, and where each leaves them.
-const TASKS: [(&str, &str); 2] = [("deb", "target/debian"), ("rpm", "target/rpm/RPMS/x86_64")];
+const TASKS: [(&str, &str); 4] = [
+    ("deb", "target/debian"),
+    ("rpm", "target/rpm/RPMS/x86_64"),
+    ("tarball", "target/tarball"),
+    ("sbom", "target/sbom"),
+];
 /// Programs in them, so that it is seen which one differs.
 const PROGRAMS: [&str; 4] = [
     "target/release/flightd",
@@ -34,7 +39,7 @@ fn places() -> Vec<(PathBuf, &'static str)> {
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
     let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
     let cargo_home = cargo_home.map(|path| (path, CARGO_HOME));
-    [(repository(), REPOSITORY)].into_iter().chain(cargo_home).collect()
+    [(repository(), PLACE)].into_iter().chain(cargo_home).collect()
 }
 
 /// Flags for the Rust compiler, one behind the other as in `CARGO_ENCODED_RUSTFLAGS`; `first`: what
@@ -53,11 +58,11 @@ pub(crate) fn placeless(command: &mut Command) -> &mut Command {
     command.env("CARGO_ENCODED_RUSTFLAGS", rust_flags(&[])).env("CFLAGS", flags.join(" "))
 }
 
-/// Gives what a command packs the time of the commit, or the one that the variable has.
+/// The time of the commit, or the one that the variable has: s since 1970.
 ///
 /// # Errors
 /// Of a tree that is no checkout, no time is known.
-pub(crate) fn timed(command: &mut Command) -> Result<&mut Command> {
+pub(crate) fn time() -> Result<String> {
     let time = match std::env::var(EPOCH) {
         Ok(time) => time,
         Err(_) => {
@@ -65,7 +70,15 @@ pub(crate) fn timed(command: &mut Command) -> Result<&mut Command> {
                 .with_context(|| format!("the time of the commit; without git, set {EPOCH}"))?
         }
     };
-    Ok(command.env(EPOCH, time.trim()))
+    Ok(time.trim().to_owned())
+}
+
+/// Gives what a command packs that time.
+///
+/// # Errors
+/// As of [`time`].
+pub(crate) fn timed(command: &mut Command) -> Result<&mut Command> {
+    Ok(command.env(EPOCH, time()?))
 }
 
 /// Builds the current commit from nothing in two clones, one after the other, and compares what they
@@ -89,7 +102,7 @@ pub(crate) fn run(folder: &Path) -> Result<()> {
         println!("reproducible: building {commit} in {}", clone.display());
         clone_to(&clone, commit)?;
         for (task, _) in TASKS {
-            run_command(&mut place.command(&clone, task))?;
+            run_command(&mut place.command(&clone, task)?)?;
         }
         let hashes = taken(&clone, &folder.join(name))?;
         // A build takes gigabytes.
@@ -119,15 +132,15 @@ const PLACES: [Place; 2] = [
 ];
 
 impl Place {
-    fn command(&self, clone: &Path, task: &str) -> Command {
+    /// This program on the clone, as it is of the same commit.
+    fn command(&self, clone: &Path, task: &str) -> Result<Command> {
+        let program = std::env::current_exe().context("where this program is")?;
         let mut command = Command::new("/bin/sh");
-        command.current_dir(clone).env("TZ", self.time_zone).env_remove("CARGO_TARGET_DIR");
-        // Nothing of the cargo that runs this program, whose manifest is another one.
-        for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH"] {
-            command.env_remove(name);
-        }
-        command.args(["-c", "umask \"$1\"; cargo xtask \"$2\"", "sh", self.umask, task]);
-        command
+        command.current_dir(clone).env(REPOSITORY, clone).env("TZ", self.time_zone);
+        command.env_remove("CARGO_TARGET_DIR");
+        command.args(["-c", "umask \"$1\"; exec \"$2\" \"$3\"", "sh", self.umask]);
+        command.arg(program).arg(task);
+        Ok(command)
     }
 }
 

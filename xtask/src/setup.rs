@@ -17,6 +17,8 @@ pub(crate) enum Scope {
     Test,
     /// All that, and trying the package in a container.
     Service,
+    /// Building, and making and signing every package.
+    Package,
     /// All that testing needs, and running the pod of the DaemonSet.
     Kubernetes,
     /// What testing needs, and panicking kernels in a virtual machine.
@@ -31,12 +33,16 @@ impl Scope {
     /// Whether something that a scope needs is needed in this one.
     fn covers(self, need: Self) -> bool {
         match self {
+            Self::Package => matches!(need, Self::Build | Self::Package),
             Self::Cross => matches!(need, Self::Build | Self::Cross),
             Self::CrossVm => matches!(need, Self::Build | Self::Cross | Self::CrossVm),
             _ => need == self || need < self && need <= Self::Test,
         }
     }
 }
+
+/// Programs that make the packages of a release.
+const PACKAGE_PROGRAMS: &[&str] = &["dpkg-deb", "rpmbuild", "objdump", "ssh-keygen"];
 
 /// Programs that make, run and read the virtual machine.
 const VM_PROGRAMS: &[&str] = &[
@@ -144,6 +150,15 @@ const NEEDS: &[Need] = &[
         otherwise: "install tmux",
     },
     Need {
+        what: "ssh-keygen",
+        why: "signs a release, in a test",
+        scope: Scope::Test,
+        // It has no option that says its version.
+        is_there: || probe(Command::new("which").arg("ssh-keygen")).is_some(),
+        packages: &["openssh-client"],
+        otherwise: "install OpenSSH's client programs",
+    },
+    Need {
         what: "perf",
         why: "counts and shows tracepoints in tests, and is what the benchmarks compare the \
               recorder with",
@@ -164,6 +179,14 @@ const NEEDS: &[Need] = &[
         },
         packages: &["systemd-container", "debootstrap"],
         otherwise: "install systemd-container and debootstrap",
+    },
+    Need {
+        what: "dpkg, rpmbuild, objdump and ssh-keygen",
+        why: "make the packages of a release, and sign them",
+        scope: Scope::Package,
+        is_there: || PACKAGE_PROGRAMS.iter().all(|p| probe(Command::new("which").arg(p)).is_some()),
+        packages: &["dpkg", "rpm", "binutils", "openssh-client"],
+        otherwise: "install dpkg, rpm-build, binutils and OpenSSH's client programs",
     },
     Need {
         what: "podman, runc, and PyYAML for python3",
