@@ -1,4 +1,8 @@
 //! `cargo xtask sbom`: what each program is made of, as CycloneDX in JSON.
+//!
+//! cargo-cyclonedx writes it, from `cargo metadata`, which knows the features that crates have when
+//! the whole workspace is built with its tests. So some crates are among them that no program is
+//! built with; they are left out here.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +29,8 @@ const NAME: &str = "sbom-of-xtask";
 /// the same bytes, wherever it lies.
 ///
 /// # Errors
-/// Whatever a step says; a crate that a program is built with and that its file does not name.
+/// Whatever a step says; a crate that a program is built with and that cargo-cyclonedx does not
+/// name.
 pub(crate) fn run() -> Result<Vec<PathBuf>> {
     let program = tool::install("cargo-cyclonedx", CYCLONEDX, &[])?;
     let folder = repository().join("target/sbom");
@@ -43,11 +48,15 @@ pub(crate) fn run() -> Result<Vec<PathBuf>> {
         let text = fs::read_to_string(file(&repository().join(package)))
             .with_context(|| format!("cargo-cyclonedx has written nothing for {package}"))?;
         let text = placeless(&text, &repository());
-        let bom: Value = serde_json::from_str(&text).context(package)?;
+        let mut bom: Value = serde_json::from_str(&text).context(package)?;
+        let built_with = built_with(package)?;
+        leave_out(&mut bom, &built_with)?;
         let (name, named) = components(&bom)?;
-        let missing: Vec<String> = built_with(package)?.difference(&named).cloned().collect();
+        let missing: Vec<String> = built_with.difference(&named).cloned().collect();
         ensure!(missing.is_empty(), "{name}: not in its SBOM: {}", missing.join(", "));
+        println!("sbom: {name}: {} crates, as cargo builds it with", named.len());
         let path = folder.join(format!("{name}.cdx.json"));
+        let text = serde_json::to_string_pretty(&bom)? + "\n";
         fs::write(&path, text).with_context(|| path.display().to_string())?;
         files.push(path);
     }
@@ -88,15 +97,35 @@ fn placeless(text: &str, repository: &Path) -> String {
     text.replace(&repository.display().to_string(), "/flightrec")
 }
 
-/// The program's name, and what it is made of: `NAME VERSION`.
+/// Leaves out the components that are none of these (`NAME VERSION`), and who depends on them.
+fn leave_out(bom: &mut Value, built_with: &BTreeSet<String>) -> Result<()> {
+    let components = bom["components"].as_array_mut().context("an SBOM without components")?;
+    components.retain(|component| named(component).is_some_and(|name| built_with.contains(&name)));
+    let reference = |component: &Value| component["bom-ref"].as_str().map(str::to_owned);
+    let mut kept: BTreeSet<String> = components.iter().filter_map(reference).collect();
+    kept.extend(reference(&bom["metadata"]["component"]));
+    let is_kept = |reference: &Value| reference.as_str().is_some_and(|name| kept.contains(name));
+    let rows = bom["dependencies"].as_array_mut().context("an SBOM without dependencies")?;
+    rows.retain(|row| is_kept(&row["ref"]));
+    for row in rows {
+        if let Some(on) = row.get_mut("dependsOn").and_then(Value::as_array_mut) {
+            on.retain(is_kept);
+        }
+    }
+    Ok(())
+}
+
+/// A component: `NAME VERSION`.
+fn named(component: &Value) -> Option<String> {
+    Some(format!("{} {}", component["name"].as_str()?, component["version"].as_str()?))
+}
+
+/// The program's name, and what it is made of.
 fn components(bom: &Value) -> Result<(String, BTreeSet<String>)> {
-    let of = |component: &Value| {
-        Some((component["name"].as_str()?.to_owned(), component["version"].as_str()?.to_owned()))
-    };
-    let (name, _) = of(&bom["metadata"]["component"]).context("an SBOM without a subject")?;
+    let name =
+        bom["metadata"]["component"]["name"].as_str().context("an SBOM without a subject")?;
     let all = bom["components"].as_array().context("an SBOM without components")?;
-    let named = all.iter().filter_map(of).map(|(name, version)| format!("{name} {version}"));
-    Ok((name, named.collect()))
+    Ok((name.to_owned(), all.iter().filter_map(named).collect()))
 }
 
 /// What cargo compiles for a package, itself excepted: `NAME VERSION`.
@@ -153,6 +182,33 @@ mod tests {
         let (name, named) = components(&bom).unwrap();
         assert_eq!((&*name, named), ("flightd", BTreeSet::from(["aya 0.13.1".to_owned()])));
         assert!(components(&json!({})).is_err());
+    }
+
+    #[test]
+    fn what_only_tests_need_is_left_out_and_so_is_who_depends_on_it() {
+        let component = |name: &str| json!({"name": name, "version": "1", "bom-ref": name});
+        let mut bom = json!({
+            "metadata": {"component": component("flightd")},
+            "components": [component("aya"), component("proptest"), component("libc")],
+            "dependencies": [
+                {"ref": "flightd", "dependsOn": ["aya", "proptest"]},
+                {"ref": "aya", "dependsOn": ["libc"]},
+                {"ref": "proptest", "dependsOn": ["libc"]},
+                {"ref": "libc"},
+            ],
+        });
+        let built_with = BTreeSet::from(["aya 1".to_owned(), "libc 1".to_owned()]);
+        leave_out(&mut bom, &built_with).unwrap();
+        assert_eq!(components(&bom).unwrap().1, built_with);
+        assert_eq!(
+            bom["dependencies"],
+            json!([
+                {"ref": "flightd", "dependsOn": ["aya"]},
+                {"ref": "aya", "dependsOn": ["libc"]},
+                {"ref": "libc"},
+            ])
+        );
+        assert!(leave_out(&mut json!({}), &built_with).is_err());
     }
 
     #[test]
