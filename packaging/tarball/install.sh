@@ -60,7 +60,7 @@ remove_files() {
 if [ $action = uninstall ]; then
     [ -e "$list" ] || [ $purge = yes ] || die "this script has installed nothing below $prefix"
     if [ -e "$list" ]; then
-        say "stopping and disabling flight-ship, flightd"
+        [ -n "$root" ] || say "stopping and disabling flight-ship, flightd"
         on_this_machine disable --now flight-ship.service flightd.service || :
         # It must have ended before flightd's program is gone.
         on_this_machine stop flightrec-recording.service || :

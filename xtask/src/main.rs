@@ -1,6 +1,7 @@
 //! `cargo xtask …`: tasks that plain cargo cannot express.
 
 mod apt;
+mod arch;
 mod bare;
 mod bench;
 mod bpf_toolchain;
@@ -97,6 +98,12 @@ enum Task {
         /// Take what is in this package instead of a new one.
         #[arg(long, value_name = "DEB")]
         package: Option<PathBuf>,
+    },
+    /// Make Arch Linux's package of the tarball by packaging/arch/PKGBUILD: target/arch/….
+    Arch {
+        /// Take this tarball instead of a new one.
+        #[arg(long, value_name = "TARBALL")]
+        tarball: Option<PathBuf>,
     },
     /// Make all packages, list their sums in DIR/SHA256SUMS, and sign that file (docs/release.md).
     Release {
@@ -220,6 +227,9 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Tarball { package } => {
             tarball::run(package).map(|tarball| println!("made: {}", tarball.display()))
+        }
+        Task::Arch { tarball } => {
+            arch::run(tarball).map(|package| println!("made: {}", package.display()))
         }
         Task::Release { folder, key } => release::run(&folder, &key),
         Task::Reproducible { folder } => reproducible::run(&folder),

@@ -19,6 +19,8 @@ pub(crate) enum Scope {
     Service,
     /// Building, and making and signing every package.
     Package,
+    /// That, and making the package of another distribution.
+    Arch,
     /// All that testing needs, and running the pod of the DaemonSet.
     Kubernetes,
     /// What testing needs, and panicking kernels in a virtual machine.
@@ -34,6 +36,7 @@ impl Scope {
     fn covers(self, need: Self) -> bool {
         match self {
             Self::Package => matches!(need, Self::Build | Self::Package),
+            Self::Arch => matches!(need, Self::Build | Self::Package | Self::Arch),
             Self::Cross => matches!(need, Self::Build | Self::Cross),
             Self::CrossVm => matches!(need, Self::Build | Self::Cross | Self::CrossVm),
             _ => need == self || need < self && need <= Self::Test,
@@ -187,6 +190,18 @@ const NEEDS: &[Need] = &[
         is_there: || PACKAGE_PROGRAMS.iter().all(|p| probe(Command::new("which").arg(p)).is_some()),
         packages: &["dpkg", "rpm", "binutils", "openssh-client"],
         otherwise: "install dpkg, rpm-build, binutils and OpenSSH's client programs",
+    },
+    Need {
+        what: "makepkg, bsdtar and fakeroot",
+        why: "make the package of Arch Linux",
+        scope: Scope::Arch,
+        is_there: || {
+            ["makepkg", "bsdtar", "fakeroot"]
+                .iter()
+                .all(|p| probe(Command::new("which").arg(p)).is_some())
+        },
+        packages: &["makepkg", "libarchive-tools", "fakeroot"],
+        otherwise: "install pacman's makepkg, libarchive's bsdtar, and fakeroot",
     },
     Need {
         what: "podman, runc, and PyYAML for python3",

@@ -54,6 +54,9 @@ const TARBALL_REFUSED: &[&str] = &[
     "grep 'only root' said",
     "! flightrec-*/install.sh --prefix /usr/../x 2> said",
     "grep 'full path' said",
+    "touch /usr/lib/systemd/system/flightd.service && ! flightrec-*/install.sh 2> said && \
+     rm /usr/lib/systemd/system/flightd.service",
+    "grep 'a package has installed' said",
     "! flightrec-*/install.sh --uninstall 2> said",
     "grep 'has installed nothing' said",
 ];
