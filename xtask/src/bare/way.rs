@@ -22,6 +22,16 @@ pub(crate) enum Way {
 /// What docs/install.md says, as it is typed in the directory that has the package.
 const DEB: &[&str] =
     &["apt-get install -y ./flightrec_*.deb", "flightctl drill", "apt-get purge -y flightrec"];
+const ENABLED: &str =
+    "systemctl enable --now flightd || { journalctl --no-pager -u 'flight*'; exit 1; }";
+/// The package again: the recorder is enabled, and records when the package goes.
+const DEB_ENABLED: &[&str] = &[
+    "apt-get install -y ./flightrec_*.deb",
+    ENABLED,
+    "flightctl status",
+    "apt-get purge -y flightrec",
+];
+
 const TARBALL: &[&str] = &[
     "tar -xzf flightrec-*.tar.gz",
     "flightrec-*/install.sh",
@@ -33,7 +43,7 @@ const TARBALL: &[&str] = &[
 /// they are purged, and an upgrade leaves it recording.
 const TARBALL_KEPT: &[&str] = &[
     "flightrec-*/install.sh",
-    "systemctl enable --now flightd",
+    ENABLED,
     "flightctl status",
     "echo '# the administrator' >> /etc/flightrec/flightd.toml",
     "flightrec-*/install.sh",
@@ -95,7 +105,7 @@ const USERS: &[(&str, &str)] = &[
     ("/etc/subgid", "groups stay, as Fedora's guidelines want"),
     RPM_DATABASE,
 ];
-const RPM_DATABASE: (&str, &str) = ("/var/lib/rpm", "rpm's own database");
+const RPM_DATABASE: (&str, &str) = ("/root/.rpmdb", "rpm's own database, which Debian has there");
 
 /// Commands behind which nothing may be left.
 #[derive(Debug)]
@@ -148,7 +158,7 @@ impl Way {
             Round { commands, kept: &[] }
         }
         match self {
-            Self::Deb => const { &[of(DEB)] },
+            Self::Deb => const { &[of(DEB), of(DEB_ENABLED)] },
             Self::Tarball => {
                 const { &[of(TARBALL), of(TARBALL_REFUSED), of(TARBALL_KEPT), of(TARBALL_IMAGE)] }
             }
