@@ -119,7 +119,9 @@ mod tests {
 
         /// Whether the page's command that begins so passes, with `more` behind its first words.
         fn passes(&self, begins: &str, more: &str) -> bool {
-            let line = PAGE.lines().find(|line| line.starts_with(begins));
+            // It may go on in the next line.
+            let page = PAGE.replace("\\\n", "");
+            let line = page.lines().find(|line| line.starts_with(begins));
             let line = line.unwrap_or_else(|| panic!("the page has no {begins}"));
             let line = line.replacen(begins, &format!("{begins} {more}"), 1);
             let mut shell = Command::new("/bin/sh");

@@ -86,7 +86,7 @@ const TARBALL_IMAGE: &[&str] = &[
 
 const RPM: &[&str] = &[
     // It finds no packages of Debian's in its own database.
-    "rpm -i --nodeps --force-debian flightrec-*.rpm",
+    "rpm -i --nodeps flightrec-*.rpm",
     "flightctl drill",
     "rpm -e flightrec",
 ];
@@ -103,9 +103,12 @@ const USERS: &[(&str, &str)] = &[
     ("/etc/gshadow", "groups stay, as Fedora's guidelines want"),
     ("/etc/subuid", "users stay, as Fedora's guidelines want"),
     ("/etc/subgid", "groups stay, as Fedora's guidelines want"),
-    RPM_DATABASE,
+    RPM_DATABASE[0],
+    RPM_DATABASE[1],
 ];
-const RPM_DATABASE: (&str, &str) = ("/root/.rpmdb", "rpm's own database, which Debian has there");
+/// Where Debian has rpm's own database; that of Debian 12 is root's.
+const RPM_DATABASE: [(&str, &str); 2] =
+    [("/root/.rpmdb", "rpm's own database"), ("/var/lib/rpm", "rpm's own database")];
 
 /// Commands behind which nothing may be left.
 #[derive(Debug)]
@@ -164,7 +167,7 @@ impl Way {
             }
             Self::Rpm => &[
                 Round { commands: RPM, kept: USERS },
-                Round { commands: RPM_USERS, kept: &[RPM_DATABASE] },
+                Round { commands: RPM_USERS, kept: &RPM_DATABASE },
             ],
         }
     }
