@@ -164,7 +164,8 @@ fn taken(tree: &Path, to: &Path) -> Result<BTreeMap<String, String>> {
         let paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         let before = files.len();
         files.extend(paths.into_iter().filter(|path| path.is_file()));
-        ensure!(files.len() > before, "`cargo xtask {task}` has left nothing in {folder:?}");
+        let folder = folder.display();
+        ensure!(files.len() > before, "`cargo xtask {task}` has left nothing in {folder}");
     }
     let mut hashes = BTreeMap::new();
     for file in files {
@@ -189,9 +190,9 @@ fn compared(
         let hash = |of: &BTreeMap<String, String>| of.get(name).cloned().unwrap_or("-".into());
         let [one, two] = [hash(first), hash(second)];
         if one == two {
-            text += &format!("same    {one} {name}\n");
+            text.extend(["same    ", &one, " ", name, "\n"]);
         } else {
-            text += &format!("DIFFERS {one} {two} {name}\n");
+            text.extend(["DIFFERS ", &one, " ", &two, " ", name, "\n"]);
             differ.push(name.clone());
         }
     }
