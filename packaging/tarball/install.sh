@@ -14,8 +14,8 @@ set -eu
 die() { echo "install.sh: $*" >&2; exit 1; }
 say() { echo "install.sh: $*"; }
 
+CDPATH='' prefix=/usr/local root='' action=install purge=no
 here=$(cd "$(dirname "$0")" && pwd)
-prefix=/usr/local root='' action=install purge=no
 while [ $# -gt 0 ]; do
     case $1 in
         --prefix) prefix=${2:?--prefix needs a directory}; shift ;;
@@ -32,6 +32,8 @@ case $prefix in
 esac
 [ $action = uninstall ] || [ $purge = no ] || die "--purge goes with --uninstall"
 [ -z "$root" ] || root=$(cd "$root" && pwd)
+# That is the running system.
+case $root in / | //) root='' ;; esac
 # systemd finds no unit below another prefix.
 if [ "$prefix" = /usr ]; then units=/usr; else units=/usr/local; fi
 # What was installed, in the order in which it was made: a path a line, directories with a slash at
@@ -41,9 +43,12 @@ list=$root$prefix/lib/flightrec/installed
 [ "$(id -u)" = 0 ] || die "only root can install it"
 if [ -z "$root" ]; then has=/run/systemd/system; else has=$root/usr/lib/systemd; fi
 [ -d "$has" ] || die "there is no systemd ($has), whose units start flightd and confine it"
-packaged=/usr/lib/systemd/system/flightd.service
-[ ! -e "$root$packaged" ] || grep -qsx "$packaged" "$list" ||
-    die "a package has installed flightrec ($root$packaged): remove it first"
+for unit in /usr/lib/systemd/system/flightd.service \
+    /usr/local/lib/systemd/system/flightd.service; do
+    [ ! -e "$root$unit" ] || grep -qsxF "$unit" "$list" ||
+        die "a package has installed flightrec, or this script has, with another --prefix" \
+            "($root$unit): remove it first"
+done
 
 on_this_machine() { if [ -z "$root" ]; then systemctl "$@"; fi; }
 
@@ -71,14 +76,19 @@ if [ $action = uninstall ]; then
     [ $purge = yes ] || say "kept: /etc/flightrec, recordings, users: --purge removes them as well"
     [ $purge = yes ] || exit 0
     say "removing recordings, /etc/flightrec, the users and groups flightrec and flight-ship"
+    left=''
     for name in etc/flightrec run/flightrec var/lib/flightrec var/lib/flightrec-crash \
-        var/lib/flight-ship; do rm -rf "$root/${name:?}"; done
+        var/lib/flight-ship; do rm -rf "$root/${name:?}" || left="$left /$name"; done
     for name in flight-ship flightrec; do
         userdel ${root:+--root "$root"} $name 2> /dev/null || :
         groupdel ${root:+--root "$root"} $name 2> /dev/null || :
+        ! grep -qs "^$name:" "$root/etc/passwd" "$root/etc/group" || left="$left $name"
     done
+    [ -z "$left" ] || die "could not be removed:$left"
     exit 0
 fi
+
+[ -d "$here/prefix" ] || die "$here is no unpacked tarball, out of which it could install"
 
 if [ -z "$root" ]; then
     [ -r /sys/kernel/btf/vmlinux ] ||
@@ -106,6 +116,8 @@ make_directory "$prefix/lib/flightrec"
 echo "$prefix/lib/flightrec/installed" >> "$new"
 # If this is interrupted, --uninstall finds what there is.
 trap 'chmod 0644 "$new"; mv "$new" "$list"' EXIT
+# dash runs the above at a signal only if it exits.
+trap 'exit 1' HUP INT TERM
 cd "$here/prefix"
 for file in $(find . -type f | sort); do
     case $file in
