@@ -81,8 +81,8 @@ pub(crate) fn timed(command: &mut Command) -> Result<&mut Command> {
     Ok(command.env(EPOCH, time()?))
 }
 
-/// Builds the current commit from nothing in two clones, one after the other, and compares what they
-/// make byte by byte. Leaves what each has made in `folder`, as `1` and `2`, for a look by
+/// Builds the current commit from nothing in two clones, one after the other, and compares what
+/// they make byte by byte. Leaves what each has made in `folder`, as `1` and `2`, for a look by
 /// `diffoscope` or `cmp`.
 ///
 /// # Errors
