@@ -9,8 +9,15 @@ use anyhow::{Context, Result, bail};
 pub(crate) const CROSS_GCC: &str = "aarch64-linux-gnu-gcc";
 pub(crate) const CROSS_STRIP: &str = "aarch64-linux-gnu-strip";
 
+/// Names another checkout of the same commit, for which this program then works in the place of its
+/// own.
+pub(crate) const REPOSITORY: &str = "FLIGHTREC_REPOSITORY";
+
 /// The repository.
 pub(crate) fn repository() -> PathBuf {
+    if let Some(other) = std::env::var_os(REPOSITORY) {
+        return other.into();
+    }
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_path_buf()
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::command::{cargo, lint, probe, read, run as run_command, tools};
 use crate::reproducible::timed;
-use crate::{build, man, static_program};
+use crate::{build, static_program};
 
 /// Version of cargo-deb: what packaging was tried with.
 const CARGO_DEB: &str = "3.8.0";
@@ -20,7 +20,6 @@ const CARGO_DEB: &str = "3.8.0";
 /// the registry then).
 pub(crate) fn run(version: Option<&str>) -> Result<PathBuf> {
     build::for_packages()?;
-    man::run()?;
     if !is_there() {
         println!("deb: building cargo-deb {CARGO_DEB} (some minutes)");
         run_command(

@@ -1,6 +1,7 @@
 //! `cargo xtask …`: tasks that plain cargo cannot express.
 
 mod apt;
+mod arch;
 mod bare;
 mod bench;
 mod bpf_toolchain;
@@ -17,12 +18,15 @@ mod image;
 mod interrupt;
 mod kubernetes;
 mod man;
+mod release;
 mod reproducible;
 mod rpm;
+mod sbom;
 mod service;
 mod setup;
 mod site;
 mod static_program;
+mod tarball;
 mod test;
 mod tool;
 mod vm;
@@ -89,6 +93,37 @@ enum Task {
     },
     /// Build the RPM: target/rpm/RPMS/x86_64/flightrec-….rpm.
     Rpm,
+    /// Pack what the Debian package has, with an installer: target/tarball/flightrec-….tar.gz.
+    Tarball {
+        /// Take what is in this package instead of a new one.
+        #[arg(long, value_name = "DEB")]
+        package: Option<PathBuf>,
+    },
+    /// Make Arch Linux's package of the tarball by packaging/arch/PKGBUILD: target/arch/….
+    Arch {
+        /// Take this tarball instead of a new one.
+        #[arg(long, value_name = "TARBALL")]
+        tarball: Option<PathBuf>,
+    },
+    /// Make all packages, list their sums in DIR/SHA256SUMS, and sign that file (docs/release.md).
+    Release {
+        /// Where they are put; it must not be there yet.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// The private key that signs, one of OpenSSH's, or the public key of one that an agent or
+        /// a security key has.
+        #[arg(long, value_name = "FILE")]
+        key: PathBuf,
+    },
+    /// List what each program is made of, as CycloneDX: target/sbom/….cdx.json.
+    Sbom,
+    /// Build the packages of the current commit from nothing in two clones, and compare their
+    /// bytes.
+    Reproducible {
+        /// Where the clones are put; it must not be there yet. What both have made is left there.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Make an image for containers: target/image/flightrec.tar, for `podman load`, `docker load`,
     /// `ctr image import` and `skopeo copy`.
     Image {
@@ -116,19 +151,9 @@ enum Task {
         #[arg(long, value_name = "DEB")]
         package: Option<PathBuf>,
     },
-    /// Install, try and purge the package in a bare Debian 12 and 13, by the three commands of
+    /// Install, try and remove the package in a bare Debian 12 and 13, by the commands of
     /// docs/install.md, and check that nothing is left (as root).
-    Bare {
-        /// Only in this release: bookworm, trixie.
-        #[arg(long)]
-        suite: Option<String>,
-        /// Keep the container's file system in target/service.
-        #[arg(long)]
-        keep: bool,
-        /// Test this package instead of a new one.
-        #[arg(long, value_name = "DEB")]
-        package: Option<PathBuf>,
-    },
+    Bare(bare::Bare),
     /// Check that no trigger fires in ten quiet minutes and while this project compiles (as root).
     Calm(calm::Calm),
     /// Write manual pages into target/man and shell completions into target/completions.
@@ -149,7 +174,7 @@ enum Task {
     },
     /// What `bare` runs in its container.
     #[command(hide = true)]
-    BareTrial,
+    BareTrial { way: bare::Way },
     /// What `vm` runs in its machine, to be found in the dump.
     #[command(hide = true)]
     VmForge {
@@ -194,6 +219,20 @@ fn run(task: Task) -> Result<()> {
         Task::Deb { version } => {
             deb::run(version.as_deref()).map(|package| println!("made: {}", package.display()))
         }
+        Task::Sbom => {
+            for file in sbom::run()? {
+                println!("made: {}", file.display());
+            }
+            Ok(())
+        }
+        Task::Tarball { package } => {
+            tarball::run(package).map(|tarball| println!("made: {}", tarball.display()))
+        }
+        Task::Arch { tarball } => {
+            arch::run(tarball).map(|package| println!("made: {}", package.display()))
+        }
+        Task::Release { folder, key } => release::run(&folder, &key),
+        Task::Reproducible { folder } => reproducible::run(&folder),
         Task::Rpm => rpm::run().map(|package| println!("made: {}", package.display())),
         Task::Image { as_built } => {
             image::run(as_built).map(|image| println!("made: {}", image.display()))
@@ -201,8 +240,8 @@ fn run(task: Task) -> Result<()> {
         Task::Kubernetes { as_built } => kubernetes::run(as_built),
         Task::Service { soak, keep, package } => service::run(minutes(soak), keep, package),
         Task::ServiceTrial { soak } => service::trial(minutes(soak)),
-        Task::Bare { suite, keep, package } => bare::run(suite.as_deref(), keep, package),
-        Task::BareTrial => bare::trial(),
+        Task::Bare(bare) => bare::run(bare),
+        Task::BareTrial { way } => bare::trial(way),
         Task::VmForge { bpffs } => vm::forge(&bpffs),
         Task::Calm(calm) => calm::run(calm),
         Task::Man => man::run(),

@@ -1,27 +1,45 @@
-//! What keeps out of packages where and when they were built: programs tell no path of the machine,
-//! and the only time in archives is the commit's.
+//! `cargo xtask reproducible`, and what makes two builds of one commit the same bytes: programs
+//! that do not tell where they were built, and packages whose only time is the commit's.
 
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 
-use crate::command::{read, repository};
+use crate::command::{REPOSITORY, read, repository, run as run_command, tools};
 
 /// What stands in programs in the place of the repository's path, and of cargo's home.
-const REPOSITORY: &str = "/flightrec";
+const PLACE: &str = "/flightrec";
 const CARGO_HOME: &str = "/cargo";
 /// What cargo separates the words of `CARGO_ENCODED_RUSTFLAGS` by.
 const SEPARATOR: &str = "\u{1f}";
 /// The variable that gives packages their time, s since 1970
 /// (<https://reproducible-builds.org/specs/source-date-epoch/>).
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
+/// The tasks that make packages, and where each leaves them.
+const TASKS: [(&str, &str); 4] = [
+    ("deb", "target/debian"),
+    ("rpm", "target/rpm/RPMS/x86_64"),
+    ("tarball", "target/tarball"),
+    ("sbom", "target/sbom"),
+];
+/// Programs in them, so that it is seen which one differs.
+const PROGRAMS: [&str; 4] = [
+    "target/release/flightd",
+    "target/release/flightctl",
+    "target/release/flight-ship",
+    "target/static/flightctl",
+];
+
 /// The folders whose paths a build must not tell, and what it tells instead.
 fn places() -> Vec<(PathBuf, &'static str)> {
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
     let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
     let cargo_home = cargo_home.map(|path| (path, CARGO_HOME));
-    [(repository(), REPOSITORY)].into_iter().chain(cargo_home).collect()
+    [(repository(), PLACE)].into_iter().chain(cargo_home).collect()
 }
 
 /// Flags for the Rust compiler, one behind the other as in `CARGO_ENCODED_RUSTFLAGS`; `first`: what
@@ -40,11 +58,11 @@ pub(crate) fn placeless(command: &mut Command) -> &mut Command {
     command.env("CARGO_ENCODED_RUSTFLAGS", rust_flags(&[])).env("CFLAGS", flags.join(" "))
 }
 
-/// Gives what a command packs the time of the commit, or the one that the variable has.
+/// The time of the commit, or the one that the variable has: s since 1970.
 ///
 /// # Errors
 /// Of a tree that is no checkout, no time is known.
-pub(crate) fn timed(command: &mut Command) -> Result<&mut Command> {
+pub(crate) fn time() -> Result<String> {
     let time = match std::env::var(EPOCH) {
         Ok(time) => time,
         Err(_) => {
@@ -52,7 +70,133 @@ pub(crate) fn timed(command: &mut Command) -> Result<&mut Command> {
                 .with_context(|| format!("the time of the commit; without git, set {EPOCH}"))?
         }
     };
-    Ok(command.env(EPOCH, time.trim()))
+    Ok(time.trim().to_owned())
+}
+
+/// Gives what a command packs that time.
+///
+/// # Errors
+/// As of [`time`].
+pub(crate) fn timed(command: &mut Command) -> Result<&mut Command> {
+    Ok(command.env(EPOCH, time()?))
+}
+
+/// Builds the current commit from nothing in two clones, one after the other, and compares what
+/// they make byte by byte. Leaves what each has made in `folder`, as `1` and `2`, for a look by
+/// `diffoscope` or `cmp`.
+///
+/// # Errors
+/// Something is not committed; a build fails; two files differ.
+pub(crate) fn run(folder: &Path) -> Result<()> {
+    let git = |args: &[&str]| read(Command::new("git").current_dir(repository()).args(args));
+    let changed = git(&["status", "--porcelain"])?;
+    ensure!(changed.is_empty(), "reproducible: not committed, so no clone has it:\n{changed}");
+    let commit = git(&["rev-parse", "HEAD"])?;
+    let commit = commit.trim();
+    ensure!(!folder.exists(), "{} is there already", folder.display());
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let folder = folder.canonicalize().with_context(|| folder.display().to_string())?;
+    let mut made = Vec::new();
+    for (name, place) in ["1", "2"].into_iter().zip(PLACES) {
+        let clone = folder.join(place.path);
+        println!("reproducible: building {commit} in {}", clone.display());
+        clone_to(&clone, commit)?;
+        for (task, _) in TASKS {
+            run_command(&mut place.command(&clone, task)?)?;
+        }
+        let hashes = taken(&clone, &folder.join(name))?;
+        // A build takes gigabytes.
+        fs::remove_dir_all(&clone).with_context(|| clone.display().to_string())?;
+        made.push(hashes);
+    }
+    let [first, second] = &made[..] else { bail!("reproducible: not two builds") };
+    let (text, differ) = compared(first, second);
+    print!("{text}");
+    ensure!(differ.is_empty(), "reproducible: {} of commit {commit}", differ.join(", "));
+    println!("reproducible: {} files of commit {commit} are the same", first.len());
+    Ok(())
+}
+
+/// Where and how a build runs.
+struct Place {
+    /// Of the clone, below the folder: paths of different lengths.
+    path: &'static str,
+    time_zone: &'static str,
+    umask: &'static str,
+}
+
+/// What differs between the two builds besides the time.
+const PLACES: [Place; 2] = [
+    Place { path: "clone", time_zone: "UTC0", umask: "022" },
+    Place { path: "another/place/of/the-clone", time_zone: "XXX-13", umask: "027" },
+];
+
+impl Place {
+    /// This program on the clone, as it is of the same commit.
+    fn command(&self, clone: &Path, task: &str) -> Result<Command> {
+        let program = std::env::current_exe().context("where this program is")?;
+        let mut command = Command::new("/bin/sh");
+        command.current_dir(clone).env(REPOSITORY, clone).env("TZ", self.time_zone);
+        command.env_remove("CARGO_TARGET_DIR");
+        command.args(["-c", "umask \"$1\"; exec \"$2\" \"$3\"", "sh", self.umask]);
+        command.arg(program).arg(task);
+        Ok(command)
+    }
+}
+
+/// Clones the repository at this commit, with the tools that it has already: building them takes
+/// minutes, and they are no part of a package.
+fn clone_to(clone: &Path, commit: &str) -> Result<()> {
+    run_command(Command::new("git").args(["clone", "--quiet"]).arg(repository()).arg(clone))?;
+    run_command(Command::new("git").current_dir(clone).args(["checkout", "--quiet", commit]))?;
+    fs::create_dir_all(tools()).context("target/tools")?;
+    fs::create_dir_all(clone.join("target"))?;
+    symlink(tools(), clone.join("target/tools")).context("a link to target/tools")
+}
+
+/// Copies what a tree's tasks have made, and the programs in it, to a folder; their sums, by name.
+fn taken(tree: &Path, to: &Path) -> Result<BTreeMap<String, String>> {
+    fs::create_dir_all(to).with_context(|| to.display().to_string())?;
+    let mut files: Vec<PathBuf> = PROGRAMS.iter().map(|file| tree.join(file)).collect();
+    for (task, folder) in TASKS {
+        let folder = tree.join(folder);
+        let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
+        let paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        let before = files.len();
+        files.extend(paths.into_iter().filter(|path| path.is_file()));
+        let folder = folder.display();
+        ensure!(files.len() > before, "`cargo xtask {task}` has left nothing in {folder}");
+    }
+    let mut hashes = BTreeMap::new();
+    for file in files {
+        let name = file.strip_prefix(tree.join("target")).unwrap_or(&file).display().to_string();
+        let copy = to.join(name.replace('/', "-"));
+        fs::copy(&file, &copy).with_context(|| file.display().to_string())?;
+        let text = read(Command::new("sha256sum").arg(&copy))?;
+        let hash = text.split_whitespace().next().context("sha256sum said nothing")?;
+        hashes.insert(name, hash.to_owned());
+    }
+    Ok(hashes)
+}
+
+/// A line for each file, and the names of those that are not in both, or not the same.
+fn compared(
+    first: &BTreeMap<String, String>,
+    second: &BTreeMap<String, String>,
+) -> (String, Vec<String>) {
+    let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
+    let (mut text, mut differ) = (String::new(), Vec::new());
+    for name in names {
+        let hash = |of: &BTreeMap<String, String>| of.get(name).cloned().unwrap_or("-".into());
+        let [one, two] = [hash(first), hash(second)];
+        if one == two {
+            text.extend(["same    ", &one, " ", name, "\n"]);
+        } else {
+            text.extend(["DIFFERS ", &one, " ", &two, " ", name, "\n"]);
+            differ.push(name.clone());
+        }
+    }
+    (text, differ)
 }
 
 #[cfg(test)]
@@ -67,6 +211,18 @@ mod tests {
         let repository = format!("--remap-path-prefix={}=/flightrec", repository().display());
         assert_eq!(words.next(), Some(&*repository));
         assert!(words.all(|word| word.ends_with("=/cargo")), "{flags}");
+    }
+
+    #[test]
+    fn a_file_that_differs_or_is_in_one_build_only_is_named() {
+        let build = |rows: &[(&str, &str)]| {
+            rows.iter().map(|&(name, hash)| (name.to_owned(), hash.to_owned())).collect()
+        };
+        let first = build(&[("a", "1"), ("b", "1"), ("c", "1")]);
+        assert!(compared(&first, &first).1.is_empty());
+        let (text, differ) = compared(&first, &build(&[("a", "1"), ("b", "2"), ("d", "1")]));
+        assert_eq!(differ, ["b", "c", "d"]);
+        assert!(text.starts_with("same    1 a\nDIFFERS 1 2 b\nDIFFERS 1 - c\n"), "{text}");
     }
 
     #[test]

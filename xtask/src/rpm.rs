@@ -5,9 +5,10 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::command::{lint, probe, read, repository};
+use crate::command::{lint, read, repository};
 use crate::reproducible::timed;
-use crate::{build, man, static_program};
+use crate::setup::{self, Scope};
+use crate::{build, static_program};
 
 /// The package's description, below the repository.
 const SPEC: &str = "packaging/rpm/flightrec.spec";
@@ -24,15 +25,11 @@ const SAME: [&str; 3] = [
 /// says: target/rpm/RPMS/ARCH/flightrec-VERSION.ARCH.rpm, which it returns.
 ///
 /// # Errors
-/// Whatever a step says; that there is no rpmbuild, and where it comes from.
+/// Whatever a step says.
 pub(crate) fn run() -> Result<PathBuf> {
-    ensure!(
-        probe(Command::new("rpmbuild").arg("--version")).is_some(),
-        "rpm: there is no rpmbuild: apt-get install rpm, dnf install rpm-build"
-    );
+    setup::run(Scope::Package)?;
     build::for_packages()?;
     static_program::flightctl()?;
-    man::run()?;
     let top = format!("_topdir {}", repository().join("target/rpm").display());
     let rpmbuild = |program: &str, args: &[&str]| {
         let mut command = Command::new(program);

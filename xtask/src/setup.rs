@@ -17,6 +17,10 @@ pub(crate) enum Scope {
     Test,
     /// All that, and trying the package in a container.
     Service,
+    /// Building, and making and signing every package.
+    Package,
+    /// That, and making the package of another distribution.
+    Arch,
     /// All that testing needs, and running the pod of the DaemonSet.
     Kubernetes,
     /// What testing needs, and panicking kernels in a virtual machine.
@@ -31,12 +35,17 @@ impl Scope {
     /// Whether something that a scope needs is needed in this one.
     fn covers(self, need: Self) -> bool {
         match self {
+            Self::Package => matches!(need, Self::Build | Self::Package),
+            Self::Arch => matches!(need, Self::Build | Self::Package | Self::Arch),
             Self::Cross => matches!(need, Self::Build | Self::Cross),
             Self::CrossVm => matches!(need, Self::Build | Self::Cross | Self::CrossVm),
             _ => need == self || need < self && need <= Self::Test,
         }
     }
 }
+
+/// Programs that make the packages of a release.
+const PACKAGE_PROGRAMS: &[&str] = &["dpkg-deb", "rpmbuild", "objdump", "ssh-keygen"];
 
 /// Programs that make, run and read the virtual machine.
 const VM_PROGRAMS: &[&str] = &[
@@ -144,6 +153,15 @@ const NEEDS: &[Need] = &[
         otherwise: "install tmux",
     },
     Need {
+        what: "ssh-keygen",
+        why: "signs a release, in a test",
+        scope: Scope::Test,
+        // It has no option that says its version.
+        is_there: || probe(Command::new("which").arg("ssh-keygen")).is_some(),
+        packages: &["openssh-client"],
+        otherwise: "install OpenSSH's client programs",
+    },
+    Need {
         what: "perf",
         why: "counts and shows tracepoints in tests, and is what the benchmarks compare the \
               recorder with",
@@ -164,6 +182,26 @@ const NEEDS: &[Need] = &[
         },
         packages: &["systemd-container", "debootstrap"],
         otherwise: "install systemd-container and debootstrap",
+    },
+    Need {
+        what: "dpkg, rpmbuild, objdump and ssh-keygen",
+        why: "make the packages of a release, and sign them",
+        scope: Scope::Package,
+        is_there: || PACKAGE_PROGRAMS.iter().all(|p| probe(Command::new("which").arg(p)).is_some()),
+        packages: &["dpkg", "rpm", "binutils", "openssh-client"],
+        otherwise: "install dpkg, rpm-build, binutils and OpenSSH's client programs",
+    },
+    Need {
+        what: "makepkg, bsdtar and fakeroot",
+        why: "make the package of Arch Linux",
+        scope: Scope::Arch,
+        is_there: || {
+            ["makepkg", "bsdtar", "fakeroot"]
+                .iter()
+                .all(|p| probe(Command::new("which").arg(p)).is_some())
+        },
+        packages: &["makepkg", "libarchive-tools", "fakeroot"],
+        otherwise: "install pacman's makepkg, libarchive's bsdtar, and fakeroot",
     },
     Need {
         what: "podman, runc, and PyYAML for python3",

@@ -12,9 +12,13 @@ use crate::command::{cargo, probe, run, tools};
 /// them.
 pub(crate) fn install(name: &str, version: &str, features: &[&str]) -> Result<PathBuf> {
     let program = tools().join("bin").join(name);
-    let found = probe(Command::new(&program).arg("--version")).unwrap_or_default();
+    // Some that are made for cargo answer only as its subcommand.
+    let subcommand = name.strip_prefix("cargo-").unwrap_or_default();
+    let found = probe(Command::new(&program).arg("--version"))
+        .or_else(|| probe(Command::new(&program).args([subcommand, "--version"])))
+        .unwrap_or_default();
     // Some write `v` before it.
-    let is_there = found.strip_prefix(name).map(|rest| rest.trim().trim_start_matches('v'));
+    let is_there = found.split_whitespace().last().map(|word| word.trim_start_matches('v'));
     if is_there != Some(version) {
         println!("installing {name} {version} into target/tools; this takes some minutes");
         let mut command = cargo();

@@ -1,4 +1,4 @@
-//! What runs in the container, as root: the three commands, and the comparison.
+//! What runs in the container, as root: the commands, and the comparison.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,33 +11,45 @@ use anyhow::{Context, Result, ensure};
 
 use super::allowed::{ALLOWED, LEFT_BY_OTHERS, is_ours, reason};
 use super::state::{Difference, State, packages};
+use super::way::{Round, Way};
 use crate::command::{read, run as run_command};
 use crate::service::container::INSIDE;
 
-/// What docs/install.md says, as it is typed in the directory that has the package.
-pub(super) const COMMANDS: [&str; 3] =
-    ["apt-get install -y ./flightrec_*.deb", "flightctl drill", "apt-get purge -y flightrec"];
-
 /// Goes through it all; the first thing that is not as it must be ends it.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(way: Way) -> Result<()> {
     ensure!(Path::new(INSIDE).exists(), "this runs in the container that `cargo xtask bare` makes");
     // apt's lists are as old as the root file system.
     typed("apt-get update -q")?;
-    let before = State::take()?;
-    let installed = packages()?;
-    for command in COMMANDS {
+    for command in way.needs() {
         typed(command)?;
     }
-    let after = State::settled(&before)?;
-    let along: BTreeSet<String> = packages()?.difference(&installed).cloned().collect();
-    let files = files_of(&along)?;
-    let Judged { left, allowed } = judged(&after.since(&before), &along, &files);
-    ensure!(left.is_empty(), "left, changed or gone:\n{}", lines(&left));
-    println!("nothing is left of flightrec; packages that apt installed along stay: {along:?}");
-    for (why, paths) in &allowed {
-        println!("allowed: {paths} paths: {why}");
+    let before = State::take()?;
+    let installed = packages()?;
+    let mut along = Along::default();
+    for Round { commands, kept } in way.rounds() {
+        for command in *commands {
+            typed(command)?;
+        }
+        let after = State::settled(&before)?;
+        along.packages = packages()?.difference(&installed).cloned().collect();
+        along.files = files_of(&along.packages)?;
+        let Judged { left, allowed } =
+            judged(&after.since(&before), &along, &[ALLOWED, LEFT_BY_OTHERS, kept]);
+        ensure!(left.is_empty(), "left, changed or gone:\n{}", lines(&left));
+        let packages = &along.packages;
+        println!("nothing is left of flightrec; packages that came along stay: {packages:?}");
+        for (why, paths) in &allowed {
+            println!("allowed: {paths} paths: {why}");
+        }
     }
-    planted(&before, &along, &files)
+    planted(&before, &along)
+}
+
+/// Packages that came along, and their files.
+#[derive(Debug, Default)]
+struct Along {
+    packages: BTreeSet<String>,
+    files: BTreeSet<String>,
 }
 
 /// The files of packages.
@@ -60,19 +72,23 @@ struct Judged {
     allowed: Vec<(&'static str, usize)>,
 }
 
-/// `along`: packages that came along, whose `files` are theirs.
-fn judged(difference: &Difference, along: &BTreeSet<String>, files: &BTreeSet<String>) -> Judged {
+/// `lists`: paths that may be different, with the reason.
+fn judged(
+    difference: &Difference,
+    along: &Along,
+    lists: &[&[(&'static str, &'static str)]],
+) -> Judged {
     let mut judged = Judged { left: Vec::new(), allowed: Vec::new() };
     for other in &difference.others {
         let package = other.strip_prefix("package ");
-        if is_ours(other) || !package.is_some_and(|package| along.contains(package)) {
+        if is_ours(other) || !package.is_some_and(|package| along.packages.contains(package)) {
             judged.left.push(other.clone());
         }
     }
     for (path, how) in &difference.files {
-        let theirs = files.contains(path) && !is_ours(path);
+        let theirs = along.files.contains(path) && !is_ours(path);
         let theirs = theirs.then_some("files of packages that apt installed along");
-        match theirs.or_else(|| reason(path, &[ALLOWED, LEFT_BY_OTHERS])) {
+        match theirs.or_else(|| reason(path, lists)) {
             None => judged.left.push(format!("{how}: {path}")),
             Some(why) => match judged.allowed.iter_mut().find(|(of, _)| *of == why) {
                 Some((_, paths)) => *paths += 1,
@@ -88,7 +104,7 @@ fn lines(of: &[impl AsRef<str>]) -> String {
 }
 
 /// Leaves one of each kind on purpose, and fails unless each is found.
-fn planted(before: &State, along: &BTreeSet<String>, files: &BTreeSet<String>) -> Result<()> {
+fn planted(before: &State, along: &Along) -> Result<()> {
     let flightd = "/usr/local/bin/flightd";
     fs::copy("/usr/bin/sleep", flightd).context("a program")?;
     let mut process = Command::new(flightd).arg("1000").spawn().context("a process")?;
@@ -101,7 +117,7 @@ fn planted(before: &State, along: &BTreeSet<String>, files: &BTreeSet<String>) -
     let found = planted.and_then(|()| State::take());
     process.kill().context("the process")?;
     process.wait().context("the process")?;
-    let left = judged(&found?.since(before), along, files).left;
+    let left = judged(&found?.since(before), along, &[ALLOWED, LEFT_BY_OTHERS]).left;
     for wanted in [
         "left: /var/lib/flightrec",
         "left: /usr/local/bin/flightd",
@@ -142,14 +158,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commands_are_those_of_the_page() {
-        let page = include_str!("../../../docs/install.md");
-        for command in COMMANDS {
-            assert!(page.lines().any(|line| line.starts_with(command)), "{command}");
-        }
-    }
-
-    #[test]
     fn what_is_allowed_is_counted_and_all_else_is_left() {
         let difference = Difference {
             files: [
@@ -163,8 +171,8 @@ mod tests {
             others: ["mount /x", "package zstd", "package flightrec"].map(str::to_owned).into(),
         };
         let set = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
-        let (along, files) = (set(&["zstd", "flightrec"]), set(&["/usr/bin/zstd"]));
-        let found = judged(&difference, &along, &files);
+        let along = Along { packages: set(&["zstd", "flightrec"]), files: set(&["/usr/bin/zstd"]) };
+        let found = judged(&difference, &along, &[ALLOWED]);
         assert_eq!(found.left, ["mount /x", "package flightrec", "gone: /srv/c"]);
         assert_eq!(found.allowed.iter().map(|(_, paths)| *paths).collect::<Vec<_>>(), [2, 1]);
     }

@@ -37,8 +37,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// So that a stalled pipeline shows within seconds.
 const WATCHDOG: Duration = Duration::from_secs(4);
 /// What systemd may rate the units' exposure at most: the daemon's, that of root's part, which
-/// mounts, and that of flight-ship, which has the network.
-const EXPOSURE: [(&str, f64); 3] = [(UNITS[0], 2.0), (UNITS[1], 3.0), (ship::UNIT, 2.0)];
+/// mounts, and that of flight-ship, which has the network. Root's part may have no
+/// `PrivateNetwork=`, whose 0.5 are not given back for having no family of addresses.
+const EXPOSURE: [(&str, f64); 3] = [(UNITS[0], 2.0), (UNITS[1], 3.5), (ship::UNIT, 2.0)];
 /// Exact counts need a recording without a limit to its cost; files that roll all the time are the
 /// harder case.
 pub(super) const BUSY: &str = "[budget]\nper_cpu = \"off\"\n[store]\nkeep_free = \

@@ -68,6 +68,7 @@ pub(super) const PARTS: &[(&str, &[Page])] = &[
             "ARCHITECTURE.md",
             "docs/comparison.md",
             "CONTRIBUTING.md",
+            "docs/release.md",
             "SECURITY.md",
             "CHANGELOG.md",
         ],
