@@ -3,8 +3,8 @@
 //! Every command of README.md and docs/ that calls `flightctl`, `flightd` or `flight-ship`, in a
 //! block of shell or in the text, is *parsed* by the definition that parses the program's command
 //! line; one of `flightctl` is *planned* as well, which makes sense of times, sizes, filters and
-//! which options go together. A wrong command, option or value fails. `tests/kernel` *runs* them, in
-//! `documentation.rs`.
+//! which options go together. A wrong command, option or value fails. `tests/kernel` *runs* them
+//! (`documentation.rs`).
 
 use std::fmt::Write;
 use std::fs;

@@ -98,6 +98,21 @@ if [ -z "$root" ]; then
         die "flightd does not run here: it needs $(cat "$here/needs")"
 fi
 
+# Where a file of the tarball goes.
+place_of() {
+    case $1 in
+        ./lib/systemd/*) echo "$units/${1#./}" ;;
+        *) echo "$prefix/${1#./}" ;;
+    esac
+}
+cd "$here/prefix"
+files=$(find . -type f | sort)
+for file in $files; do
+    path=$(place_of "$file")
+    [ ! -e "$root$path" ] || grep -qsxF "$path" "$list" ||
+        die "$root$path is there already, and this script did not install it: remove it first"
+done
+
 new=$(mktemp)
 make_directory() {
     [ ! -d "$root$1" ] || return 0
@@ -118,12 +133,8 @@ echo "$prefix/lib/flightrec/installed" >> "$new"
 trap 'chmod 0644 "$new"; mv "$new" "$list"' EXIT
 # dash runs the above at a signal only if it exits.
 trap 'exit 1' HUP INT TERM
-cd "$here/prefix"
-for file in $(find . -type f | sort); do
-    case $file in
-        ./lib/systemd/*) path=$units/${file#./} ;;
-        *) path=$prefix/${file#./} ;;
-    esac
+for file in $files; do
+    path=$(place_of "$file")
     make_directory "$(dirname "$path")"
     if [ -x "$file" ]; then mode=0755; else mode=0644; fi
     echo "$path" >> "$new"
@@ -158,4 +169,5 @@ else
     say "done, and nothing runs. To try it: flightctl drill"
     say "To record now and at every boot: systemctl enable --now flightd"
 fi
-say "To remove it: $prefix/lib/flightrec/install.sh --prefix $prefix --uninstall"
+say "To remove it: $root$prefix/lib/flightrec/install.sh --prefix $prefix" \
+    "${root:+--root $root }--uninstall"

@@ -1,12 +1,12 @@
 //! The commands of README.md and docs/, run as they stand there.
 //!
 //! Each line of a block of shell that calls one of this project's programs is given to a shell, in
-//! a directory of its own, while `programs/shop.py` makes what the commands look for. What a machine
-//! has that runs flightrec is at its usual place, in private mounts: `/run/flightrec`,
-//! `/var/lib/flightrec`, `/etc/flightrec`, control groups of containers. Stand-ins are there for
-//! `ssh`, `kubectl` and `flamegraph.pl`, which run on this machine what they are given. Moments and
-//! thread ids of the documentation become such of the test ([`RECENT`]). A command must succeed, or
-//! be one of [`ELSEWHERE`], with the answer that is right there.
+//! a directory of its own, while `programs/shop.py` makes what the commands look for. The recorder's
+//! directories are at their usual places, in private mounts: `/run/flightrec`,
+//! `/var/lib/flightrec`, `/etc/flightrec`. Programs of the test stand in for `ssh`, `kubectl` and
+//! `flamegraph.pl`, and run here what they are given. Times and thread ids of the documentation
+//! become such of the test ([`RECENT`]). A command must succeed, or be one of [`ELSEWHERE`], with
+//! the answer that is right there.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -35,8 +35,8 @@ const CONTAINER: &str = "3f2a9c1b04de5566778899aabbccddeeff00112233445566778899a
 const SHOP: &str = "9d41770a04de5566778899aabbccddeeff00112233445566778899aabbccddee";
 const POD: &str = "kubepods-burstable-pod1a2b3c4d_1111_2222_3333_0123456789ab.slice";
 
-/// What is of another time, thread or place in the documentation, and what stands for it here; `PID`
-/// is the shop's `orders`.
+/// What is of another time, thread or place in the documentation, and what stands for it here;
+/// `PID` is the shop's `orders`.
 const RECENT: [(&str, &str); 11] = [
     (r"--since [0-9:]+(\.\d+)? --until [0-9:]+(\.\d+)?", "--since -9s --until -1s"),
     (r"--at [0-9:.]+", "--at -2s"),

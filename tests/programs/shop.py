@@ -88,7 +88,8 @@ def orders():
         fcntl.flock(lock, fcntl.LOCK_EX)
         sync("/srv/shop/journal")
     subprocess.run(
-        f"$FUNCTIONS calls 3; cat /srv/shop/missing; rm -f {DIR}/x; kill -USR1 $$; flock {DIR}/other true;"
+        f"$FUNCTIONS calls 3; cat /srv/shop/missing; rm -f {DIR}/x; kill -USR1 $$;"
+        f" flock {DIR}/other true;"
         f" timeout 1 sleep 0.01; bash -c 'sleep 0.01; true';"
         f" dd if=/dev/zero of={DIR}/x bs=4k count=4 conv=fsync; true",
         shell=True, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

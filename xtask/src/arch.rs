@@ -46,7 +46,7 @@ pub(crate) fn run(tarball: Option<PathBuf>) -> Result<PathBuf> {
     let mut makepkg = Command::new("setpriv");
     if geteuid().is_root() {
         chown(work.path(), Some(NOBODY), Some(NOBODY)).context("a folder for nobody")?;
-        makepkg.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        makepkg.args(["reuid", "regid"].map(|id| format!("--{id}={NOBODY}"))).arg("--clear-groups");
     }
     makepkg.current_dir(work.path()).args(["makepkg", "--nodeps"]);
     // There is no database of pacman's here that it could ask.

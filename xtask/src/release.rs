@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::command::{read, repository, run as run_command};
+use crate::command::{read, run as run_command};
 use crate::setup::{self, Scope};
-use crate::{deb, rpm, sbom, tarball};
+use crate::{deb, reproducible, rpm, sbom, tarball};
 
 /// The list of sums; its signature has `.sig` behind it.
 const SUMS: &str = "SHA256SUMS";
@@ -24,16 +24,15 @@ const NAMESPACE: &str = "flightrec-release";
 /// Something is not committed; there is no such key; whatever a step says.
 pub(crate) fn run(folder: &Path, key: &Path) -> Result<()> {
     setup::run(Scope::Package)?;
-    let git = |args: &[&str]| read(Command::new("git").current_dir(repository()).args(args));
-    let changed = git(&["status", "--porcelain"])?;
-    ensure!(changed.is_empty(), "release: not committed:\n{changed}");
+    let commit = reproducible::commit()?;
     ensure!(!folder.exists(), "{} is there already", folder.display());
     // Before it is built, which takes minutes.
     read(Command::new("ssh-keygen").arg("-lf").arg(key)).context("--key")?;
     let deb = deb::run(None)?;
     let mut files = vec![rpm::run()?, tarball::run(Some(deb.clone()))?, deb];
     files.extend(sbom::run()?);
-    put(folder, &files, &git(&["rev-parse", "HEAD"])?)?;
+    ensure!(reproducible::commit()? == commit, "another commit was checked out meanwhile");
+    put(folder, &files, &format!("{commit}\n"))?;
     sign(folder, key)?;
     println!("made: {}: {SUMS}, {SUMS}.sig, and {} files", folder.display(), files.len());
     Ok(())
@@ -192,9 +191,15 @@ mod tests {
     #[test]
     fn a_key_that_was_revoked_or_is_past_its_time_is_refused() {
         let trial = Trial::new();
-        let mut revoke = Command::new("ssh-keygen");
-        revoke.args(["-q", "-k", "-f", "flightrec-revoked", "../key.pub"]);
-        run_command(revoke.current_dir(trial.folder())).unwrap();
+        trial.key("other");
+        let revoke = |key: &str| {
+            let mut revoke = Command::new("ssh-keygen");
+            revoke.args(["-q", "-k", "-f", "flightrec-revoked", key]);
+            run_command(revoke.current_dir(trial.folder())).unwrap();
+        };
+        revoke("../other.pub");
+        assert!(trial.signature_passes("-r flightrec-revoked"), "another key was revoked");
+        revoke("../key.pub");
         assert!(!trial.signature_passes("-r flightrec-revoked"));
         trial.trust("key", ",valid-before=\"20200101\"");
         assert!(!trial.signature_passes(""));

@@ -2,6 +2,7 @@
 //! that do not tell where they were built, and packages whose only time is the commit's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -34,12 +35,25 @@ const PROGRAMS: [&str; 4] = [
     "target/static/flightctl",
 ];
 
+/// Where cargo keeps the sources of dependencies.
+fn cargo_home() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+    std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home)
+}
+
 /// The folders whose paths a build must not tell, and what it tells instead.
 fn places() -> Vec<(PathBuf, &'static str)> {
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
-    let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
-    let cargo_home = cargo_home.map(|path| (path, CARGO_HOME));
+    let cargo_home = cargo_home().map(|path| (path, CARGO_HOME));
     [(repository(), PLACE)].into_iter().chain(cargo_home).collect()
+}
+
+/// The first of these paths that a program's bytes have in them.
+fn told<'p>(program: &[u8], places: &'p [PathBuf]) -> Option<&'p Path> {
+    let has = |path: &&PathBuf| {
+        let path = path.as_os_str().as_encoded_bytes();
+        !path.is_empty() && program.windows(path.len()).any(|bytes| bytes == path)
+    };
+    places.iter().find(has).map(PathBuf::as_path)
 }
 
 /// Flags for the Rust compiler, one behind the other as in `CARGO_ENCODED_RUSTFLAGS`; `first`: what
@@ -88,11 +102,7 @@ pub(crate) fn timed(command: &mut Command) -> Result<&mut Command> {
 /// # Errors
 /// Something is not committed; a build fails; two files differ.
 pub(crate) fn run(folder: &Path) -> Result<()> {
-    let git = |args: &[&str]| read(Command::new("git").current_dir(repository()).args(args));
-    let changed = git(&["status", "--porcelain"])?;
-    ensure!(changed.is_empty(), "reproducible: not committed, so no clone has it:\n{changed}");
-    let commit = git(&["rev-parse", "HEAD"])?;
-    let commit = commit.trim();
+    let commit = commit()?;
     ensure!(!folder.exists(), "{} is there already", folder.display());
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let folder = folder.canonicalize().with_context(|| folder.display().to_string())?;
@@ -100,9 +110,9 @@ pub(crate) fn run(folder: &Path) -> Result<()> {
     for (name, place) in ["1", "2"].into_iter().zip(PLACES) {
         let clone = folder.join(place.path);
         println!("reproducible: building {commit} in {}", clone.display());
-        clone_to(&clone, commit)?;
+        place.clone_to(&clone, &commit)?;
         for (task, _) in TASKS {
-            run_command(&mut place.command(&clone, task)?)?;
+            place.task(&clone, task)?;
         }
         let hashes = taken(&clone, &folder.join(name))?;
         // A build takes gigabytes.
@@ -115,6 +125,17 @@ pub(crate) fn run(folder: &Path) -> Result<()> {
     ensure!(differ.is_empty(), "reproducible: {} of commit {commit}", differ.join(", "));
     println!("reproducible: {} files of commit {commit} are the same", first.len());
     Ok(())
+}
+
+/// The commit that is checked out.
+///
+/// # Errors
+/// Something is not committed, so that what is built is of no commit.
+pub(crate) fn commit() -> Result<String> {
+    let git = |args: &[&str]| read(Command::new("git").current_dir(repository()).args(args));
+    let changed = git(&["status", "--porcelain"])?;
+    ensure!(changed.is_empty(), "not committed:\n{changed}");
+    Ok(git(&["rev-parse", "HEAD"])?.trim().to_owned())
 }
 
 /// Where and how a build runs.
@@ -132,32 +153,46 @@ const PLACES: [Place; 2] = [
 ];
 
 impl Place {
-    /// This program on the clone, as it is of the same commit.
-    fn command(&self, clone: &Path, task: &str) -> Result<Command> {
-        let program = std::env::current_exe().context("where this program is")?;
+    /// A command with this build's umask and time zone.
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("/bin/sh");
-        command.current_dir(clone).env(REPOSITORY, clone).env("TZ", self.time_zone);
-        command.env_remove("CARGO_TARGET_DIR");
-        command.args(["-c", "umask \"$1\"; exec \"$2\" \"$3\"", "sh", self.umask]);
-        command.arg(program).arg(task);
-        Ok(command)
+        command.env("TZ", self.time_zone).args(["-c", "umask \"$1\"; shift; exec \"$@\"", "sh"]);
+        command.arg(self.umask).arg(program);
+        command
     }
-}
 
-/// Clones the repository at this commit, with the tools that it has already: building them takes
-/// minutes, and they are no part of a package.
-fn clone_to(clone: &Path, commit: &str) -> Result<()> {
-    run_command(Command::new("git").args(["clone", "--quiet"]).arg(repository()).arg(clone))?;
-    run_command(Command::new("git").current_dir(clone).args(["checkout", "--quiet", commit]))?;
-    fs::create_dir_all(tools()).context("target/tools")?;
-    fs::create_dir_all(clone.join("target"))?;
-    symlink(tools(), clone.join("target/tools")).context("a link to target/tools")
+    /// Runs a task of this program on the clone, as it is of the same commit.
+    fn task(&self, clone: &Path, task: &str) -> Result<()> {
+        let program = std::env::current_exe().context("where this program is")?;
+        let mut command = self.command(program);
+        command.current_dir(clone).env(REPOSITORY, clone).env_remove("CARGO_TARGET_DIR");
+        run_command(command.arg(task))
+    }
+
+    /// Clones the repository at this commit, with the tools that it has already: building them
+    /// takes minutes, and they are no part of a package.
+    fn clone_to(&self, clone: &Path, commit: &str) -> Result<()> {
+        let mut git = self.command("git");
+        run_command(git.args(["clone", "--quiet"]).arg(repository()).arg(clone))?;
+        let mut git = self.command("git");
+        run_command(git.current_dir(clone).args(["checkout", "--quiet", commit]))?;
+        fs::create_dir_all(tools()).context("target/tools")?;
+        fs::create_dir_all(clone.join("target"))?;
+        symlink(tools(), clone.join("target/tools")).context("a link to target/tools")
+    }
 }
 
 /// Copies what a tree's tasks have made, and the programs in it, to a folder; their sums, by name.
 fn taken(tree: &Path, to: &Path) -> Result<BTreeMap<String, String>> {
     fs::create_dir_all(to).with_context(|| to.display().to_string())?;
     let mut files: Vec<PathBuf> = PROGRAMS.iter().map(|file| tree.join(file)).collect();
+    // Cargo's home is the same for both builds: a path of it would be no difference.
+    let places: Vec<PathBuf> = [tree.to_path_buf()].into_iter().chain(cargo_home()).collect();
+    for file in &files {
+        let bytes = fs::read(file).with_context(|| file.display().to_string())?;
+        let told = told(&bytes, &places);
+        ensure!(told.is_none(), "{} tells {}", file.display(), told.unwrap_or(tree).display());
+    }
     for (task, folder) in TASKS {
         let folder = tree.join(folder);
         let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
@@ -211,6 +246,15 @@ mod tests {
         let repository = format!("--remap-path-prefix={}=/flightrec", repository().display());
         assert_eq!(words.next(), Some(&*repository));
         assert!(words.all(|word| word.ends_with("=/cargo")), "{flags}");
+    }
+
+    #[test]
+    fn a_program_that_tells_a_path_is_found() {
+        let places = ["/work/clone", "/root/.cargo"].map(PathBuf::from);
+        let told = |program: &[u8]| told(program, &places).map(Path::to_path_buf);
+        assert_eq!(told(b"\x7fELF /cargo/registry/a.rs /flightrec/b.rs"), None);
+        assert_eq!(told(b"\x7fELF /root/.cargo/registry/a.rs"), Some(places[1].clone()));
+        assert_eq!(told(b"/work/clone"), Some(places[0].clone()));
     }
 
     #[test]

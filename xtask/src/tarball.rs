@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_person_can_read_the_installer() {
         let installer = include_str!("../../packaging/tarball/install.sh");
-        assert!(installer.lines().count() < 170);
+        assert!(installer.lines().count() < 180);
         assert!(installer.contains("\nset -eu\n"));
         for fetcher in ["curl", "wget", "http:", "https:", "ftp", "apt", "dnf"] {
             assert!(!installer.contains(fetcher), "{fetcher}");

@@ -264,7 +264,7 @@ fn what_came_after_the_copy_is_newer_not_lost() {
     assert!(coverage.is_complete(STARTED, 4000));
 }
 
-/// A CPU whose first event comes while the others are copied: nothing of what was before is missing.
+/// A CPU whose first event comes while the others are copied: nothing before it is missing.
 #[test]
 fn the_first_events_of_a_ring_after_the_copy_are_newer() {
     let (writer, _) = flood(10);
