@@ -37,13 +37,15 @@ const POD: &str = "kubepods-burstable-pod1a2b3c4d_1111_2222_3333_0123456789ab.sl
 
 /// What is of another time, thread or place in the documentation, and what stands for it here;
 /// `PID` is the shop's `orders`.
-const RECENT: [(&str, &str); 11] = [
+const RECENT: [(&str, &str); 12] = [
     (r"--since [0-9:]+(\.\d+)? --until [0-9:]+(\.\d+)?", "--since -9s --until -1s"),
     (r"--at [0-9:.]+", "--at -2s"),
     (r"--a \S+ --b \S+", "--a -9s..-5s --b -5s..-1s"),
     (r"--since -2d --until -1d", "--since -9s --until -1s"),
     (r"--(tid|pid|tree) \d+", "--$1 PID"),
     (r"/tmp/functions", "./functions"),
+    // What the next command looks for has to happen.
+    (r"^(flightctl probe add .*)$", "$1 && sleep 3"),
     (r"(/var/crash/\d+/)?dump\.\d+|\bFILE\b", "vmcore"),
     (r"/mnt/var/lib/flightrec", "/var/lib/flightrec"),
     // All that the recorder of this test has, without a budget, is more than an hour usually has.
