@@ -1,8 +1,8 @@
 //! The commands of README.md and docs/, run as they stand there.
 //!
 //! Each line of a block of shell that calls one of this project's programs is given to a shell, in
-//! a directory of its own, while `programs/shop.py` makes what the commands look for. The recorder's
-//! directories are at their usual places, in private mounts: `/run/flightrec`,
+//! a directory of its own, while `programs/shop.py` makes what the commands look for. The
+//! recorder's directories are at their usual places, in private mounts: `/run/flightrec`,
 //! `/var/lib/flightrec`, `/etc/flightrec`. Programs of the test stand in for `ssh`, `kubectl` and
 //! `flamegraph.pl`, and run here what they are given. Times and thread ids of the documentation
 //! become such of the test ([`RECENT`]). A command must succeed, or be one of [`ELSEWHERE`], with
@@ -45,10 +45,13 @@ const RECENT: [(&str, &str); 12] = [
     (r"--(tid|pid|tree) \d+", "--$1 PID"),
     (r"/tmp/functions", "./functions"),
     // What the next command looks for has to happen.
-    (r"^(flightctl probe add .*)$", "$1 && sleep 3"),
+    (
+        r"^(flightctl probe add .*)$",
+        "$1 && timeout 60 sh -c 'until flightctl dump --event function; do sleep 1; done'",
+    ),
     (r"(/var/crash/\d+/)?dump\.\d+|\bFILE\b", "vmcore"),
     (r"/mnt/var/lib/flightrec", "/var/lib/flightrec"),
-    // All that the recorder of this test has, without a budget, is more than an hour usually has.
+    // Tables take the most memory of all formats, and this recorder has no budget.
     (r"^flightctl export --last 1h", "flightctl --memory 1GiB export --last 1h"),
     // What ends by a key, or by Ctrl-C.
     (r"^(flightctl (--ssh \S+ )?top)$", "(sleep 2; printf q) | script -qec '$1' /dev/null"),
