@@ -39,7 +39,8 @@ const POD: &str = "kubepods-burstable-pod1a2b3c4d_1111_2222_3333_0123456789ab.sl
 /// `PID` is the shop's `orders`.
 const RECENT: [(&str, &str); 12] = [
     (r"--since [0-9:]+(\.\d+)? --until [0-9:]+(\.\d+)?", "--since -9s --until -1s"),
-    (r"--at [0-9:.]+", "--at -2s"),
+    // At one of these moments, `orders` waits.
+    (r"^(flightctl why .*--at) [0-9:.]+", "for at in -1s -2s -3s -4s; do $1 $$at && break; done"),
     (r"--a \S+ --b \S+", "--a -9s..-5s --b -5s..-1s"),
     (r"--since -2d --until -1d", "--since -9s --until -1s"),
     (r"--(tid|pid|tree) \d+", "--$1 PID"),
