@@ -12,19 +12,25 @@ use tempfile::TempDir;
 
 use crate::support::start;
 
-const DOCKER: &str = "3f2a9c1b04de5566778899aabbccddeeff00112233445566778899aabbccddee";
-const SHOP: &str = "9d41770a04de5566778899aabbccddeeff00112233445566778899aabbccddee";
+/// A container of Docker, and one of containerd in a pod: their ids, and the pod's.
+pub(crate) const DOCKER: &str = "3f2a9c1b04de5566778899aabbccddeeff00112233445566778899aabbccddee";
+pub(crate) const SHOP: &str = "9d41770a04de5566778899aabbccddeeff00112233445566778899aabbccddee";
 const UID: &str = "1a2b3c4d-1111-2222-3333-0123456789ab";
 
 /// Control groups that a runtime would have made, below one of the test's own; removed in the end.
-struct Groups(PathBuf);
+pub(crate) struct Groups(PathBuf);
 
 impl Groups {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
         let root = roots.into_iter().find(|dir| dir.join("cgroup.controllers").exists());
         let name = format!("flightrec-pods{}.slice", std::process::id());
         Self(root.expect("a cgroup2 file system").join(name))
+    }
+
+    /// The directory that they are in.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.0
     }
 
     /// Runs `cat FILE` in a group; its process id.
@@ -54,8 +60,11 @@ impl Drop for Groups {
     }
 }
 
-/// A node's files: a Docker container, and one of containerd in a pod.
-fn node() -> TempDir {
+/// As JSON has it: a name that a terminal would obey.
+const HOSTILE: &str = r"/web\u001b[31m-1";
+
+/// A node's files: a Docker container of this name, as JSON has it, and one of containerd in a pod.
+pub(crate) fn node(name: &str) -> TempDir {
     let node = tempfile::tempdir().expect("a directory");
     let write = |path: String, text: &str| {
         let path = node.path().join(path);
@@ -64,7 +73,7 @@ fn node() -> TempDir {
     };
     write(
         format!("var/lib/docker/containers/{DOCKER}/config.v2.json"),
-        r#"{"Name":"/web\u001b[31m-1","Config":{"Image":"nginx:1.27"}}"#,
+        &format!(r#"{{"Name":"{name}","Config":{{"Image":"nginx:1.27"}}}}"#),
     );
     write(
         format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{SHOP}/config.json"),
@@ -84,7 +93,7 @@ fn lines(recorder: &Recorder, args: &[&str]) -> Vec<Value> {
 
 #[test]
 fn containers_and_pods_by_name_and_id() {
-    let node = node();
+    let node = node(HOSTILE);
     let root = node.path().display();
     let mut recorder = start(&format!("[containers]\nroot = \"{root}\""));
     let groups = Groups::new();
@@ -170,7 +179,7 @@ fn containers_and_pods_by_name_and_id() {
 /// What hostile files must not do: hold the recorder up, or take its names away.
 #[test]
 fn a_runtime_that_hangs_or_lies_takes_nothing_else() {
-    let node = node();
+    let node = node(HOSTILE);
     let config = node.path().join(format!("var/lib/docker/containers/{DOCKER}/config.v2.json"));
     fs::remove_file(&config).expect("removed");
     nix::unistd::mkfifo(&config, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");

@@ -21,18 +21,17 @@ use flightrec_format::abi::page::PAGE_SIZE;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, Generation};
 use flightrec_tests::documentation::{Line, commands, lines, ours, pages};
-use flightrec_tests::{Recorder, bin_dir, c_program, die_with_parent, wait_until};
+use flightrec_tests::{Recorder, bin_dir, c_program, die_with_parent};
 use flightrec_vmcore::synthetic::{self, Image};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 use regex::Regex;
 use tempfile::TempDir;
 
+use crate::containers::{DOCKER, Groups, SHOP, node};
 use crate::support::start;
 
-/// A container of the documentation, and one of a pod.
-const CONTAINER: &str = "3f2a9c1b04de5566778899aabbccddeeff00112233445566778899aabbccddee";
-const SHOP: &str = "9d41770a04de5566778899aabbccddeeff00112233445566778899aabbccddee";
+/// The pod's control group.
 const POD: &str = "kubepods-burstable-pod1a2b3c4d_1111_2222_3333_0123456789ab.slice";
 
 /// What is of another time, thread or place in the documentation, and what stands for it here;
@@ -72,15 +71,15 @@ const ELSEWHERE: [(&str, i32, &str); 9] = [
     ("flightctl report irq --by interrupt,comm --all --top 3", 1, "nothing in the window matches"),
 ];
 
-/// Commands may take long where much was recorded.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Most commands ask about as much.
+const WINDOW: Duration = Duration::from_secs(10);
 
 /// A machine as the documentation has it.
 struct Machine {
     work: PathBuf,
-    /// What a node's runtime writes down.
-    node: TempDir,
-    groups: PathBuf,
+    /// What a node's runtime writes down, and its control groups.
+    _node: TempDir,
+    groups: Groups,
     shop: Option<Child>,
     mounted: Vec<&'static str>,
     made: Vec<&'static str>,
@@ -95,44 +94,24 @@ fn executable(path: &Path, text: &str) {
 
 impl Machine {
     fn new() -> Self {
-        let node = tempfile::tempdir().expect("a directory");
+        let node = node("/web-1");
         let recorder = start(&format!("[containers]\nroot = \"{}\"", node.path().display()));
         let work = recorder.sandbox().root().join("work");
         fs::create_dir_all(work.join("bin")).expect("directories");
         let mut machine = Self {
             work,
-            node,
-            groups: groups(),
+            _node: node,
+            groups: Groups::new(),
             shop: None,
             mounted: Vec::new(),
             made: Vec::new(),
             orders: String::new(),
             recorder,
         };
-        machine.containers();
         machine.places();
         machine.programs();
         machine.open_shop();
         machine
-    }
-
-    /// What a runtime writes down of its containers.
-    fn containers(&self) {
-        let write = |path: String, text: &str| {
-            let path = self.node.path().join(path);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
-            fs::write(path, text).expect("a file");
-        };
-        write(
-            format!("var/lib/docker/containers/{CONTAINER}/config.v2.json"),
-            r#"{"Name":"/web-1","Config":{"Image":"nginx:1.27"}}"#,
-        );
-        write(
-            format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{SHOP}/config.json"),
-            r#"{"annotations":{"io.kubernetes.cri.container-name":"app",
-               "io.kubernetes.cri.image-name":"shop:7","io.kubernetes.cri.sandbox-name":"shop-0",
-               "io.kubernetes.cri.sandbox-namespace":"prod"}}"#,
-        );
     }
 
     /// The recorder's directories at their usual places.
@@ -169,17 +148,17 @@ impl Machine {
 
     fn open_shop(&mut self) {
         // In memory: on a disk, what the commands write would keep the shop's fsync for seconds.
-        let dir = PathBuf::from("/srv/shop");
-        fs::create_dir(&dir).expect("a directory");
+        let dir = Path::new("/srv/shop");
+        fs::create_dir(dir).expect("a directory");
         let containers = [
-            format!("docker-{CONTAINER}.scope"),
+            format!("docker-{DOCKER}.scope"),
             format!("{POD}/cri-containerd-{SHOP}.scope"),
             "nginx.service".to_owned(),
         ];
         let mut command = Command::new("python3");
         command
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/shop.py"))
-            .args([&dir, &self.groups])
+            .args([dir, self.groups.dir()])
             .env("MEMBERS_OF", containers.join(","))
             .env("FUNCTIONS", c_program("functions", &["-O1"]))
             .stdin(Stdio::piped())
@@ -235,26 +214,7 @@ impl Drop for Machine {
         for place in &self.made {
             let _ = fs::remove_dir(place);
         }
-        remove(&self.groups);
     }
-}
-
-/// Where control groups of the test's own are made.
-fn groups() -> PathBuf {
-    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
-    let root = roots.into_iter().find(|dir| dir.join("cgroup.controllers").exists());
-    let name = format!("flightrec-docs{}.slice", std::process::id());
-    root.expect("a cgroup2 file system").join(name)
-}
-
-/// Removes control groups, once their members have gone.
-fn remove(dir: &Path) {
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.path().is_dir() {
-            remove(&entry.path());
-        }
-    }
-    wait_until(PATIENCE, || !dir.exists() || fs::remove_dir(dir).is_ok());
 }
 
 /// The lines of shell that run one of our programs, as they are run here, each once.
@@ -287,8 +247,8 @@ fn every_command_of_the_documentation_runs() {
     fs::create_dir(&given).expect("a directory");
     symlink(c_program("functions", &["-O1"]), given.join("functions")).expect("a link");
     fs::write(given.join("hosts.txt"), "web1\nweb2\n").expect("hosts");
-    // All that a command looks for must have happened.
-    std::thread::sleep(PATIENCE);
+    // All that a command looks for must have happened in it.
+    std::thread::sleep(WINDOW);
     fs::write(given.join("vmcore"), machine.kernel_dump()).expect("a dump");
     let prepared = "flightctl save --last 10s -o incident.flight; cp incident.flight a.flight; \
                     flightctl recover vmcore -o panic.flight; \

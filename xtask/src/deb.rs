@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command::{cargo, lint, probe, read, run as run_command, tools};
+use crate::command::{lint, read};
 use crate::reproducible::timed;
-use crate::{build, static_program};
+use crate::{build, static_program, tool};
 
 /// Version of cargo-deb: what packaging was tried with.
 const CARGO_DEB: &str = "3.8.0";
@@ -20,23 +20,9 @@ const CARGO_DEB: &str = "3.8.0";
 /// the registry then).
 pub(crate) fn run(version: Option<&str>) -> Result<PathBuf> {
     build::for_packages()?;
-    if !is_there() {
-        println!("deb: building cargo-deb {CARGO_DEB} (some minutes)");
-        run_command(
-            cargo()
-                .args([
-                    "install",
-                    "cargo-deb",
-                    "--version",
-                    CARGO_DEB,
-                    "--locked",
-                    "--force",
-                    "--root",
-                ])
-                .arg(tools()),
-        )?;
-    }
-    let mut deb = cargo_deb();
+    let mut deb = Command::new(tool::install("cargo-deb", CARGO_DEB, &[])?);
+    // What cargo passes to its subcommands.
+    deb.arg("deb");
     deb.args(["-p", "flightd", "--no-build", "--locked", "--strip"]);
     match static_program::flightctl() {
         Ok(_) => {
@@ -53,18 +39,6 @@ pub(crate) fn run(version: Option<&str>) -> Result<PathBuf> {
     let package = PathBuf::from(read(timed(&mut deb)?)?.trim());
     lint("deb", Command::new("lintian").args(["--fail-on", "error"]).arg(&package))?;
     Ok(package)
-}
-
-fn cargo_deb() -> Command {
-    let mut command = Command::new(tools().join("bin/cargo-deb"));
-    // What cargo passes to its subcommands.
-    command.arg("deb");
-    command
-}
-
-fn is_there() -> bool {
-    probe(Command::new(tools().join("bin/cargo-deb")).arg("--version"))
-        .is_some_and(|version| version.split_whitespace().last() == Some(CARGO_DEB))
 }
 
 #[cfg(test)]

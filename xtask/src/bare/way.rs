@@ -67,6 +67,9 @@ const TARBALL_REFUSED: &[&str] = &[
     "touch /usr/lib/systemd/system/flightd.service && ! flightrec-*/install.sh 2> said && \
      rm /usr/lib/systemd/system/flightd.service",
     "grep 'a package has installed' said",
+    "echo mine > /usr/local/bin/flightctl && ! flightrec-*/install.sh 2> said && \
+     grep mine /usr/local/bin/flightctl && rm /usr/local/bin/flightctl",
+    "grep '/usr/local/bin/flightctl is there already' said",
     "! flightrec-*/install.sh --uninstall 2> said",
     "grep 'has installed nothing' said",
 ];
