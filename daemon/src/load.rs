@@ -247,7 +247,8 @@ pub struct Frozen<'a> {
 
 /// Looks up what the programs need of this kernel, and refuses one that they do not fit.
 pub fn examine(btf: &Btf, release: &str) -> Result<(Offsets, Machine), LoadError> {
-    if kernel_version(release).is_some_and(|v| v < (6, 1)) {
+    let version = kernel_version(release);
+    if version.is_some_and(|v| v < (6, 1)) {
         return Err(LoadError::Kernel { release: release.into() });
     }
     // Hidden first parameter, preempt, prev, next, prev_state (the last since Linux 5.18).
@@ -256,7 +257,10 @@ pub fn examine(btf: &Btf, release: &str) -> Result<(Offsets, Machine), LoadError
     {
         return Err(LoadError::SwitchShape { found });
     }
-    Ok((read_offsets(btf, Architecture::HERE)?, machine::machine(btf, Architecture::HERE)?))
+    Ok((
+        read_offsets(btf, Architecture::HERE)?,
+        machine::machine(btf, Architecture::HERE, version)?,
+    ))
 }
 
 /// What of the rows that are wanted this kernel has.

@@ -56,9 +56,23 @@ fn page_bytes() -> u32 {
     bytes.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or_default()
 }
 
-/// What the rarer programs are given, by the kernel's BTF.
-pub fn machine(btf: &Btf, architecture: Architecture) -> Result<Machine, BtfError> {
+/// The first kernel that does not warn of a look at the stack of a thread that is about to run, and
+/// in a function whose return is probed ("rethook: Remove warning messages printed for finding
+/// return address of a frame").
+const WITHOUT_WARNING: (u32, u32) = (6, 10);
+
+/// What the rarer programs are given, by the kernel's BTF and its version, if that is known.
+pub fn machine(
+    btf: &Btf,
+    architecture: Architecture,
+    version: Option<(u32, u32)>,
+) -> Result<Machine, BtfError> {
     let sched_class = btf.member_offset("task_struct", "sched_class")?;
+    let rethooks = match version {
+        Some(version) if version >= WITHOUT_WARNING => 0,
+        // A kernel without the member has no such check.
+        _ => btf.member_offset("task_struct", "rethooks").unwrap_or(0),
+    };
     Ok(match architecture {
         Architecture::X86_64 => Machine {
             // `TASK_SIZE_MAX`, arch/x86/include/asm/page_64_types.h, Linux 6.1.
@@ -70,6 +84,7 @@ pub fn machine(btf: &Btf, architecture: Architecture) -> Result<Machine, BtfErro
             register_bytes: 168,
             has_x32: 1,
             sched_class,
+            rethooks,
         },
         Architecture::Aarch64 => Machine {
             // `TASK_SIZE_64`, arch/arm64/include/asm/processor.h, Linux 6.1: of 52 bits a program
@@ -82,6 +97,7 @@ pub fn machine(btf: &Btf, architecture: Architecture) -> Result<Machine, BtfErro
             register_bytes: 272,
             has_x32: 0,
             sched_class,
+            rethooks,
         },
     })
 }
@@ -94,7 +110,11 @@ mod tests {
     #[test]
     fn this_machine() {
         let btf = Btf::read(std::path::Path::new("/sys/kernel/btf/vmlinux")).unwrap();
-        let machine = machine(&btf, Architecture::HERE).unwrap();
+        let of = |version| machine(&btf, Architecture::HERE, version).unwrap();
+        let (machine, older) = (of(Some((6, 10))), of(Some((6, 9))));
+        assert_eq!(machine.rethooks, 0);
+        assert_eq!(older, of(None));
+        assert_eq!(Machine { rethooks: 0, ..older }, machine);
         assert!(machine.sched_class > 0 && machine.register_bytes.is_multiple_of(8));
         assert!(Code::here().stack_bytes.is_power_of_two());
     }

@@ -54,6 +54,7 @@ pub(crate) static MACHINE: Machine = Machine {
     register_bytes: 0,
     has_x32: 0,
     sched_class: 0,
+    rethooks: 0,
 };
 
 /// A member of [`MACHINE`], and nothing else of it: a constant to the verifier, but a load to the
@@ -227,6 +228,15 @@ impl Task {
     #[inline(always)]
     pub(crate) fn state(self) -> u32 {
         member!(self.0, state, u32)
+    }
+
+    /// Whether the kernel would warn of a look at this thread's stack: it is in a function whose
+    /// return somebody probes, and runs or is about to (`rethook_find_ret_addr`,
+    /// kernel/trace/rethook.c, Linux 6.1; a kernel with `panic_on_warn` would panic).
+    #[inline(always)]
+    pub(crate) fn has_unreadable_stack(self) -> bool {
+        let at = machine!(rethooks);
+        at != 0 && peek::<u64>((self.0 as u64).wrapping_add(u64::from(at))) != 0
     }
 
     /// The CPU whose run queue it is or was on.

@@ -43,7 +43,8 @@ fn walk_stacks(ctx: *mut c_void) -> i32 {
         return 0;
     }
     let thread = Task::from_arg(task);
-    if thread.state() == 0 {
+    // One that blocks may be woken in the middle of it.
+    if thread.state() == 0 || thread.has_unreadable_stack() {
         return 0;
     }
     // SAFETY: the verifier knows the member's type.

@@ -87,7 +87,9 @@ pub(crate) fn take(state: &mut CpuState, next: *const u8, slept: u64) -> u32 {
         return 0;
     }
     let mut status = Status::Taken as u16;
-    if state.enabled & LIMIT_SCHED != 0 && !budget::draw_stack(state, task) {
+    if task.has_unreadable_stack() {
+        status = Status::Unreadable as u16;
+    } else if state.enabled & LIMIT_SCHED != 0 && !budget::draw_stack(state, task) {
         status = Status::Refused as u16;
     }
     let room = state.frames;

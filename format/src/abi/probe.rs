@@ -122,9 +122,12 @@ pub struct Machine {
     /// `task_struct.sched_class`: an address in the kernel's own image. Its code, and that of its
     /// modules, is at most 2 GiB away.
     pub sched_class: u32,
+    /// `task_struct.rethooks`, where the kernel warns of a look at the stack of a thread that is in
+    /// a function whose return is probed, and about to run; 0 elsewhere.
+    pub rethooks: u32,
 }
 
-const _: () = assert!(size_of::<Machine>() == 6 * 4);
+const _: () = assert!(size_of::<Machine>() == 7 * 4);
 
 /// How a program finds out in which context it runs: by the CPU's preemption count
 /// (include/linux/preempt.h). Its address is not to be had from the kernel's symbols where

@@ -28,6 +28,7 @@ pub(in crate::vm) fn aarch64(out: &Path) -> Result<Found> {
         "it did not get to its end: {}",
         said.join("\n")
     );
+    super::no_complaints(out)?;
     let files = out.join("out");
     let mut found = Vec::new();
     // What each machine says of either recording.

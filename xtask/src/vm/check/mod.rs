@@ -111,21 +111,45 @@ pub(super) fn records(out: &Path) -> Result<Found> {
     Ok(Found { lines: found, row })
 }
 
-/// What the machine's scripts said, which got to their end.
+/// What the machine's scripts said, which got to their end; and its kernel had nothing to complain
+/// about.
 fn ended(out: &Path) -> Result<Vec<String>> {
     let said = said(out)?;
     let is_end = |line: &String| line.ends_with(" done");
     ensure!(said.iter().any(is_end), "it did not get to its end: {}", said.join("\n"));
+    no_complaints(out)?;
     Ok(said)
+}
+
+/// The kernel found nothing wrong in itself.
+fn no_complaints(out: &Path) -> Result<()> {
+    let complaint = complaint(&console(out)?).unwrap_or_default();
+    ensure!(complaint.is_empty(), "the kernel complained:\n{complaint}");
+    Ok(())
+}
+
+/// What stood on the machine's console.
+fn console(out: &Path) -> Result<String> {
+    let console =
+        fs::read(out.join("console.log")).context("no console: the machine was not run")?;
+    Ok(String::from_utf8_lossy(&console).into_owned())
 }
 
 /// What the machine's scripts said.
 fn said(out: &Path) -> Result<Vec<String>> {
-    let console =
-        fs::read(out.join("console.log")).context("no console: the machine was not run")?;
-    let console = String::from_utf8_lossy(&console);
+    let console = console(out)?;
     let said = console.lines().filter(|line| line.starts_with("VM ") || line.starts_with("VM:"));
     Ok(said.map(str::to_owned).collect())
+}
+
+/// The first warning or bug that the kernel found in itself (`__warn`, kernel/panic.c, Linux 6.1),
+/// with the lines behind it.
+fn complaint(console: &str) -> Option<String> {
+    /// Lines that have its stack.
+    const LINES: usize = 40;
+    let is_one = |line: &&str| line.contains("] WARNING: ") || line.contains("] BUG: ");
+    let at = console.lines().position(|line| is_one(&line))?;
+    Some(console.lines().skip(at).take(LINES).collect::<Vec<_>>().join("\n"))
 }
 
 /// The file that the hook made.
@@ -286,4 +310,18 @@ fn command(args: &[&str]) -> Command {
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::complaint;
+
+    #[test]
+    fn what_the_kernel_complains_of_is_found() {
+        let quiet = "[    0.1] Spectre V2 : WARNING: Unprivileged eBPF is enabled\nVM 3 done\n";
+        assert_eq!(complaint(quiet), None);
+        let line = "[   38.0] WARNING: CPU: 1 PID: 0 at kernel/trace/rethook.c:263 x+0x1a/0x80";
+        let console = format!("{quiet}{line}\n[   38.1] Call Trace:\n");
+        assert_eq!(complaint(&console), Some(format!("{line}\n[   38.1] Call Trace:")));
+    }
 }
