@@ -16,6 +16,7 @@ use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
+use super::bpftrace::Bpftrace;
 use super::part::{Part, without};
 use crate::command::{cargo, probe, repository, run as run_command};
 
@@ -63,10 +64,14 @@ pub(super) enum Condition {
     SharingOlder,
     Ftrace,
     Perf,
+    /// A program of bpftrace that writes a line for each event.
+    Bpftrace,
+    /// One that counts events in the kernel, by number of the call and by kind.
+    BpftraceCounts,
 }
 
 impl Condition {
-    pub(super) const ALL: [Self; 27] = [
+    pub(super) const ALL: [Self; 29] = [
         Self::Off,
         Self::Floor,
         Self::ClockFloor,
@@ -94,6 +99,8 @@ impl Condition {
         Self::SharingOlder,
         Self::Ftrace,
         Self::Perf,
+        Self::Bpftrace,
+        Self::BpftraceCounts,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -115,6 +122,8 @@ impl Condition {
             Self::SharingOlder => "the same, older process",
             Self::Ftrace => "ftrace, same events",
             Self::Perf => "perf record --overwrite",
+            Self::Bpftrace => "bpftrace, a line an event",
+            Self::BpftraceCounts => "bpftrace, counts only",
         }
     }
 
@@ -138,6 +147,8 @@ impl Condition {
             Self::SharingOlder => "flightrec_limited_by_older_process",
             Self::Ftrace => "ftrace",
             Self::Perf => "perf",
+            Self::Bpftrace => "bpftrace",
+            Self::BpftraceCounts => "bpftrace_counts",
         }
     }
 
@@ -200,6 +211,8 @@ impl Condition {
             }
             Self::Ftrace => Ok(Beside::Ftrace(Ftrace::start()?)),
             Self::Perf => perf(folder),
+            Self::Bpftrace => Bpftrace::start(folder, "lines").map(Beside::Bpftrace),
+            Self::BpftraceCounts => Bpftrace::start(folder, "counts").map(Beside::Bpftrace),
         }
     }
 }
@@ -261,6 +274,11 @@ pub(super) fn missing(before: Option<&Path>, only: &[String]) -> Result<Vec<(Con
     if probe(Command::new("perf").arg("--version")).is_none() {
         missing.push((Condition::Perf, "there is no perf (Debian's linux-perf)".into()));
     }
+    if probe(Command::new("bpftrace").arg("--version")).is_none() {
+        for condition in [Condition::Bpftrace, Condition::BpftraceCounts] {
+            missing.push((condition, "there is no bpftrace (Debian's bpftrace)".into()));
+        }
+    }
     if let Err(e) = Ftrace::start() {
         missing.push((Condition::Ftrace, format!("{e:#}")));
     }
@@ -274,6 +292,7 @@ pub(super) enum Beside {
     Recorder(Box<Recorder>),
     Ftrace(Ftrace),
     Perf { perf: Child, control: fs::File },
+    Bpftrace(Bpftrace),
 }
 
 impl Beside {
@@ -312,6 +331,7 @@ impl Beside {
                 ensure!(status.success(), "perf record: {status}");
                 Ok(())
             }
+            Self::Bpftrace(bpftrace) => bpftrace.stop(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Machines drift, so the conditions take turns, round by round, and what is quoted are ratios
 //! within one run.
 
+mod bpftrace;
 mod condition;
 mod density;
 mod part;
