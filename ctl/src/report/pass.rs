@@ -25,7 +25,7 @@ use crate::pipeline::front::Front;
 use crate::pipeline::{Merging, Resolver, Since, Wants};
 use crate::source::Recording;
 use crate::source::history::{self, Chapter, Chosen, Foretold, Go, Names, Needs, Sought, Visitor};
-use crate::text::coverage::{Seam, clock_lines, lines};
+use crate::text::coverage::Telling;
 use crate::wall::WallClock;
 use crate::window::{Window, with_leads};
 use crate::windows::Windows;
@@ -84,7 +84,9 @@ pub fn make_with(
         let read = history::read(&scope.past.history, question, &mut pass);
         match read {
             // What the sums tell is more than nothing.
-            Err(e) if has_sums => pass.told.push(format!("the events can't be read: {e:#}")),
+            Err(e) if has_sums => {
+                pass.told.say([format!("the events can't be read: {e:#}")]);
+            }
             read => read?,
         }
     }
@@ -99,9 +101,8 @@ pub(super) struct Pass<'a> {
     report: &'a mut dyn Report,
     sums: Sums,
     going: Option<Going>,
-    seam: Seam,
     /// What is covered.
-    told: Vec<String>,
+    told: Telling<'a>,
     periods: Vec<Period>,
     is_complete: bool,
     /// The filter means nothing to a chapter: an error unless another one knows what it names.
@@ -154,8 +155,7 @@ impl<'a> Pass<'a> {
             sums: Sums::new(report.shape(), by),
             report,
             going: None,
-            seam: Seam::default(),
-            told: Vec::new(),
+            told: Telling::new(zone),
             periods: Vec::new(),
             is_complete: true,
             unknown: None,
@@ -179,7 +179,7 @@ impl<'a> Pass<'a> {
             words,
             is_complete: self.is_complete && !self.periods.is_empty(),
             periods: self.periods,
-            coverage: self.told,
+            coverage: self.told.finish(),
             limits: self.report.limits(),
             unknown_ns: self.unknown_ns,
             sums: self.sums_told,
@@ -190,19 +190,19 @@ impl<'a> Pass<'a> {
     fn add_minutes(&mut self, minutes: Minutes) -> Result<bool> {
         if let Some(why) = minutes.refuses(self.report, &self.by, &self.scope.wanted) {
             let until = minutes.events_from(self.zone);
-            self.told.push(format!(
+            self.told.say([format!(
                 "until {until} the events are gone, and the sums that are left {why}: the report \
                  lacks that time"
-            ));
+            )]);
             self.is_complete = false;
             return Ok(false);
         }
         self.report.join_minutes();
         let (told, damage) = minutes.add(self.report, &self.scope.wanted, &mut self.sums)?;
         self.periods.clone_from(&told.periods);
-        self.told.extend(told.lines(self.zone));
+        self.told.say(told.lines(self.zone));
         self.is_complete &= told.not_whole == 0 && damage.is_empty();
-        self.told.extend(damage);
+        self.told.say(damage);
         self.unknown_ns = Some(told.unknown_ns).filter(|ns| *ns != 0);
         self.is_known = true;
         self.sums_told = Some(told);
@@ -269,7 +269,7 @@ impl<'a> Pass<'a> {
             let is_told = self.narrowing.is_told() && chapter.is_foretold;
             if !is_told || !reports.iter().all(Coverage::is_complete) {
                 self.report.coverage(recording, &reports);
-                self.tell(chapter, &reports, &windows, &mut wall);
+                self.tell(chapter, reports, &windows, &mut wall);
             }
         }
         self.narrowing.go_on(goes_on);
@@ -327,17 +327,13 @@ impl<'a> Pass<'a> {
     fn tell(
         &mut self,
         chapter: &Chapter,
-        reports: &[Coverage],
+        reports: Vec<Coverage>,
         windows: &Windows,
         wall: &mut WallClock,
     ) {
-        self.told.extend(self.seam.between(chapter, windows.hull(), wall, self.zone));
-        self.is_complete &= reports.iter().all(Coverage::is_complete) && !self.seam.is_open();
-        self.told.extend(clock_lines(windows, wall, self.zone));
-        for report in reports {
-            self.told.extend(lines(report, wall, self.zone));
-        }
-        self.told.extend(chapter.remarks.iter().cloned());
+        self.is_complete &= reports.iter().all(Coverage::is_complete);
+        self.told.add(chapter, reports, windows, wall);
+        self.is_complete &= !self.told.is_open();
         for window in windows.iter().filter(|window| !window.is_empty()) {
             let wall = (wall.wall(window.from), wall.wall(window.until));
             let period = Period { mono: (window.from, window.until), wall };
@@ -384,11 +380,13 @@ impl Visitor<anyhow::Error> for Pass<'_> {
             return Ok(());
         }
         let Some(report) = Coverage::foretold(foretold, windows.hull()) else { return Ok(()) };
-        let reports = [report
-            .with_lacking(filter.lacking(&recording.meta))
-            .of_lanes(|lane| filter.wants_lane(lane))];
+        let reports = vec![
+            report
+                .with_lacking(filter.lacking(&recording.meta))
+                .of_lanes(|lane| filter.wants_lane(lane)),
+        ];
         self.report.coverage(recording, &reports);
-        self.tell(chapter, &reports, &windows, &mut wall);
+        self.tell(chapter, reports, &windows, &mut wall);
         self.is_of_ends = EndSums::new(&*self.report, &self.by, &filter).is_some();
         self.narrowing.told(filter, recording.meta.clone());
         Ok(())

@@ -283,6 +283,44 @@ fn calls_that_began_before_the_window_are_told_once() {
     assert_eq!(undecided(SMALL), whole);
 }
 
+/// What is missing is told of the window, not of each of its stretches.
+#[test]
+fn the_coverage_of_a_window_in_stretches_is_that_of_the_window() {
+    let dir = busy(60);
+    let store = dir.path().to_str().unwrap();
+    let file = files(dir.path()).remove(0);
+    let blocks = flightrec_store::FileReader::open(&file).unwrap().blocks().to_vec();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let of_calls = || blocks.iter().filter(|block| block.header.lane == Some(Lane::Syscall));
+    for ago in [9, 6, 3] {
+        let is_behind = |of: &&_| -> bool {
+            let block: &flightrec_store::BlockRef = of;
+            block.header.first > NOW - ago * SECOND
+        };
+        bytes[of_calls().find(is_behind).unwrap().data() as usize + 50] ^= 1;
+    }
+    std::fs::write(&file, bytes).unwrap();
+    let ways: [&[&str]; 4] = [
+        &["dump", "--event", "sys_enter"],
+        &["report", "calls"],
+        &["why", "--tid", "12"],
+        &["top"],
+    ];
+    for way in ways {
+        let args = [way, &["--store", store, "--last", "12s"]].concat();
+        let of = |memory: &str| -> Vec<String> {
+            let said = stderr(&run(memory, &args));
+            let is_coverage =
+                |line: &&str| ["coverage:", "lane ", "gap:"].iter().any(|word| line.contains(word));
+            said.lines().filter(is_coverage).map(str::to_owned).collect()
+        };
+        let (one, many) = (of("512M"), of(SMALL));
+        assert!(one.iter().any(|line| line.contains("INCOMPLETE")), "{way:?}: {one:#?}");
+        assert!(one.iter().filter(|line| line.contains("gap:")).count() >= 3, "{way:?}: {one:#?}");
+        assert_eq!(one, many, "{way:?}");
+    }
+}
+
 /// A window is one file, however much of it fits into memory, and has the same events.
 #[test]
 fn a_window_in_stretches_is_saved_as_one_file() {

@@ -2,6 +2,7 @@
 
 pub mod detached;
 mod holes;
+mod joined;
 mod marks;
 #[cfg(test)]
 mod partition;
@@ -53,6 +54,8 @@ pub struct Report {
     pub strings: bool,
     /// Other recordings that claim to be the same machine's last, while nothing decides.
     pub disputed_by: Vec<u64>,
+    /// Whether it is of several stretches ([`Self::join`]).
+    pub is_joined: bool,
     /// Gaps of others than those who are asked for.
     spared: Vec<Gap>,
     /// What this release does not know.
@@ -94,6 +97,7 @@ impl Report {
             doubts: Vec::new(),
             strings: recording.meta.strings,
             disputed_by: recording.disputed_by.clone(),
+            is_joined: false,
             spared: Vec::new(),
             left_out: spared::left_out(recording, window),
             unknown: Unknown::of(recording, window),
@@ -222,8 +226,12 @@ impl Report {
         out
     }
 
-    /// Whether some of what was refused for a reason may have been outside of the window.
+    /// Whether some of what was refused for a reason may have been outside of the window, or may
+    /// have been counted twice.
     pub fn is_bound(&self, reason: Refusal) -> bool {
+        if reason == Refusal::Own {
+            return self.is_joined;
+        }
         let refused = |gap: &&Gap| gap.refused.get(reason as usize).is_some_and(|n| *n != 0);
         self.lanes.iter().flat_map(|lane| &lane.gaps).filter(refused).any(|gap| self.is_beyond(gap))
     }

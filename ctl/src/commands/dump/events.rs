@@ -23,7 +23,7 @@ use crate::source::history::{
     self, Chapter, Chosen, Foretold, Go, Names, Needs, Question, Sought, Visitor,
 };
 use crate::source::{Recording, VmcoreSource};
-use crate::text::coverage::{Seam, clock_lines, lines};
+use crate::text::coverage::Telling;
 use crate::wall::WallClock;
 use crate::window::{Edge, Window, with_leads};
 use crate::windows::Windows;
@@ -102,7 +102,7 @@ pub(crate) struct Dump<'a, T> {
     /// Opened with the first chapter, so that an error before leaves an old file as it was.
     output: Option<Output>,
     /// What is said at the end.
-    told: Vec<String>,
+    told: Telling<'a>,
     /// Events; `None`: the reader has seen enough.
     printed: Option<u64>,
     complete: bool,
@@ -115,7 +115,6 @@ pub(crate) struct Dump<'a, T> {
     /// The coverage of the last chapter that has nothing of the window, unless another one has
     /// something: in words, and as it stands before events.
     nothing: Option<(Vec<String>, Vec<u8>)>,
-    seam: Seam,
     /// Who is known, as long as nothing matches.
     seen: Seen,
     /// Where the pass has come to that goes on in the next stretch of a window.
@@ -131,14 +130,13 @@ impl<'a, T: Target> Dump<'a, T> {
             target,
             zone,
             output: None,
-            told: Vec::new(),
+            told: Telling::new(zone),
             printed: Some(0),
             complete: true,
             undecided: 0,
             unknown: None,
             known: false,
             nothing: None,
-            seam: Seam::default(),
             seen: Seen::default(),
             going: None,
             narrowing: Narrowing::new(plan.shown.filter.clone(), plan.shown.fds != Naming::Off)
@@ -200,8 +198,7 @@ impl<'a, T: Target> Dump<'a, T> {
         }
         // A time of day is looked for wherever it may have been shown.
         if windows.is_empty() && !chapter.is_only && joins.is_none() {
-            let coverage =
-                self.coverage(chapter, &reports, &windows, &mut wall, &mut Seam::default());
+            let coverage = Telling::new(self.zone).preview(chapter, &reports, &windows, &mut wall);
             let format = self.target.format(output(&mut self.output, self.target)?);
             let head = format.begin(&mut Start {
                 recording,
@@ -214,13 +211,11 @@ impl<'a, T: Target> Dump<'a, T> {
             return Ok(Go::On);
         }
         self.nothing = None;
-        let mut coverage = Vec::new();
-        if !is_silent {
-            let mut seam = std::mem::take(&mut self.seam);
-            coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut seam);
-            self.complete &= reports.iter().all(Report::is_complete) && !seam.is_open();
-            self.seam = seam;
-        }
+        let coverage = if is_silent {
+            Vec::new()
+        } else {
+            self.told.preview(chapter, &reports, &windows, &mut wall)
+        };
 
         let output = output(&mut self.output, self.target)?;
         output.show(Progress::start(T::DOING));
@@ -262,7 +257,11 @@ impl<'a, T: Target> Dump<'a, T> {
                 Ok(printed)
             })
             .map_err(|e| output.explain(e));
-        self.told.extend(coverage);
+        if !is_silent {
+            self.complete &= reports.iter().all(Report::is_complete);
+            self.told.add(chapter, reports, &windows, &mut wall);
+            self.complete &= !self.told.is_open();
+        }
         self.undecided = self.undecided.saturating_add(filter.undecided());
         match written {
             Ok(printed) => {
@@ -281,31 +280,13 @@ impl<'a, T: Target> Dump<'a, T> {
         }
     }
 
-    /// What is covered, a line each.
-    fn coverage(
-        &self,
-        chapter: &Chapter,
-        reports: &[Report],
-        windows: &Windows,
-        wall: &mut WallClock,
-        seam: &mut Seam,
-    ) -> Vec<String> {
-        let window = windows.hull();
-        let mut lines: Vec<String> =
-            seam.between(chapter, window, wall, self.zone).into_iter().collect();
-        lines.extend(clock_lines(windows, wall, self.zone));
-        lines.extend(reports.iter().flat_map(|report| self::lines(report, wall, self.zone)));
-        lines.extend(chapter.remarks.iter().cloned());
-        lines
-    }
-
     /// No more chapters come: says what was covered.
     pub(crate) fn finish(mut self) -> Result<Exit> {
         if let (Some(unknown), false) = (self.unknown, self.known) {
             return Err(unknown.into());
         }
         if let Some((coverage, head)) = self.nothing.take() {
-            self.told.extend(coverage);
+            self.told.say(coverage);
             let output = output(&mut self.output, self.target)?;
             match output.write_all(&head).map_err(|e| output.explain(e)) {
                 Err(e) if !is_broken_pipe(&e) => return Err(e),
@@ -316,7 +297,7 @@ impl<'a, T: Target> Dump<'a, T> {
             Err(e) if !is_broken_pipe(&e) => return Err(e),
             _ => {}
         }
-        self.told.iter().for_each(|line| note(line));
+        self.told.finish().iter().for_each(|line| note(line));
         if self.undecided != 0 {
             note(&format!(
                 "of {} it is not known whether they match --path: the paths are too long to be \
@@ -374,11 +355,12 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
             return Ok(());
         }
         let Some(report) = Report::foretold(foretold, windows.hull()) else { return Ok(()) };
-        let reports = [report
-            .with_lacking(filter.lacking(&recording.meta))
-            .of_lanes(|lane| filter.wants_lane(lane))];
-        let coverage =
-            self.coverage(chapter, &reports, &windows, &mut wall, &mut self.seam.clone());
+        let reports = vec![
+            report
+                .with_lacking(filter.lacking(&recording.meta))
+                .of_lanes(|lane| filter.wants_lane(lane)),
+        ];
+        let coverage = self.told.preview(chapter, &reports, &windows, &mut wall);
         let output = output(&mut self.output, self.target)?;
         let head = self.target.format(output).begin(&mut Start {
             recording,
@@ -391,11 +373,8 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
         match written.map_err(|e| output.explain(e)) {
             Ok(()) => {
                 self.narrowing.told(filter, recording.meta.clone());
-                self.told.extend(coverage);
-                let mut seam = std::mem::take(&mut self.seam);
-                seam.between(chapter, windows.hull(), &mut wall, self.zone);
-                self.complete &= !seam.is_open();
-                self.seam = seam;
+                self.told.add(chapter, reports, &windows, &mut wall);
+                self.complete &= !self.told.is_open();
             }
             // The next to be written finds the same.
             Err(e) if is_broken_pipe(&e) => {}

@@ -21,7 +21,7 @@ use crate::output::{Output, note};
 use crate::pipeline::events;
 use crate::source::Recording;
 use crate::source::history::{self, Chapter, Go};
-use crate::text::coverage::{Seam, clock_lines, lines};
+use crate::text::coverage::Telling;
 use crate::window::Window;
 
 /// Most rows that are kept from one chapter to the next: as many as threads are followed at once.
@@ -34,11 +34,9 @@ pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Re
     let look = Look::of(&output, plan.color, lines);
     let PastPlan { past, dump } = past;
     let mut whole = Whole {
-        zone,
         plan,
         is_wide: Wide::has_room(look.width),
-        seam: Seam::default(),
-        told: Vec::new(),
+        told: Telling::new(zone),
         rows: FxHashMap::default(),
         table: Table::default(),
     };
@@ -59,7 +57,7 @@ pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Re
     let text = plain::text(&table, &plan.filter, plan.sort, look);
     output.print(text.as_bytes())?;
     drop(output);
-    for line in told {
+    for line in told.finish() {
         note(&line);
     }
     Ok(if table.view(&plan.filter, plan.sort).is_empty() { Exit::Nothing } else { Exit::Fine })
@@ -67,13 +65,11 @@ pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Re
 
 /// The table of all chapters of a window.
 struct Whole<'a> {
-    zone: &'a TimeZone,
     plan: &'a TopPlan,
     /// Whether what threads are in is shown.
     is_wide: bool,
-    seam: Seam,
     /// What is covered.
-    told: Vec<String>,
+    told: Telling<'a>,
     /// Threads that may go on in the next chapter.
     rows: FxHashMap<(BootId, u32, u32), Row>,
     table: Table,
@@ -88,14 +84,11 @@ impl Whole<'_> {
         if windows.is_empty() && chapter.joins.is_some_and(|joins| joins.behind) {
             return;
         }
-        self.told.extend(self.seam.between(chapter, windows.hull(), &mut wall, self.zone));
-        self.told.extend(clock_lines(&windows, &mut wall, self.zone));
-        for window in coverage::told(&windows).iter() {
-            let report =
-                Report::new(recording, window, chapter.clock.now).with_all_lacking(&recording.meta);
-            self.told.extend(lines(&report, &mut wall, self.zone));
-        }
-        self.told.extend(chapter.remarks.iter().cloned());
+        let told = coverage::told(&windows);
+        let reports = told.iter().map(|window| {
+            Report::new(recording, window, chapter.clock.now).with_all_lacking(&recording.meta)
+        });
+        self.told.add(chapter, reports.collect(), &windows, &mut wall);
         for window in windows.iter() {
             self.add(recording, window);
         }

@@ -21,7 +21,7 @@ use crate::options::past::Past;
 use crate::output::{Output, note};
 use crate::source::history::{self, Chapter, Go};
 use crate::source::{HistoryPlace, HistoryPlan, Origin};
-use crate::text::coverage::{Seam, clock_lines, lines};
+use crate::text::coverage::Telling;
 use crate::wall::WallClock;
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
@@ -131,8 +131,7 @@ fn read<'a>(
         asked,
         zone,
         before,
-        seam: Seam::default(),
-        told: Vec::new(),
+        told: Telling::new(zone),
         complete: true,
         going: None,
         until: 0,
@@ -167,9 +166,8 @@ struct Whole<'a> {
     zone: &'a TimeZone,
     /// How much before the window is read, ns.
     before: u64,
-    seam: Seam,
     /// What is covered.
-    told: Vec<String>,
+    told: Telling<'a>,
     complete: bool,
     /// A window that goes on in the next chapter.
     going: Option<Ingest<'a>>,
@@ -189,16 +187,13 @@ impl Whole<'_> {
         }
         if !windows.is_empty() {
             self.until = self.until.max(windows.hull().until);
-            let covered = self.seam.between(chapter, windows.hull(), &mut wall, self.zone);
-            self.told.extend(covered);
-            self.told.extend(clock_lines(&windows, &mut wall, self.zone));
-            for window in coverage::told(&windows).iter() {
-                let report = Report::new(recording, window, chapter.clock.now)
-                    .with_all_lacking(&recording.meta);
-                self.complete &= report.is_complete();
-                self.told.extend(lines(&report, &mut wall, self.zone));
-            }
-            self.told.extend(chapter.remarks.iter().cloned());
+            let told = coverage::told(&windows);
+            let reports = told.iter().map(|window| {
+                Report::new(recording, window, chapter.clock.now).with_all_lacking(&recording.meta)
+            });
+            let reports: Vec<Report> = reports.collect();
+            self.complete &= reports.iter().all(Report::is_complete);
+            self.told.add(chapter, reports, &windows, &mut wall);
         }
         if windows.is_empty() && chapter.joins.is_none() {
             return Ok(());
@@ -259,7 +254,7 @@ impl Whole<'_> {
                 .doubts
                 .push("the window is not complete: the coverage says what is missing".to_owned());
         }
-        (best, told)
+        (best, told.finish())
     }
 
     fn finish(self) -> Result<Exit> {

@@ -79,8 +79,7 @@ pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<Stri
     for (reason, words) in refused {
         let by_lane = report.refused(reason);
         if by_lane != [0; RING_LANES] {
-            let most =
-                if reason != Refusal::Own && report.is_bound(reason) { "at most " } else { "" };
+            let most = if report.is_bound(reason) { "at most " } else { "" };
             lines.push(format!(
                 "{most}{} {words} ({})",
                 events(total(&by_lane)),

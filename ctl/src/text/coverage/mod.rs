@@ -6,6 +6,7 @@ mod fold;
 mod lines;
 mod seam;
 mod skipped;
+mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -14,3 +15,4 @@ pub use doubt::why;
 pub use lines::{lacking, lines, unknown_lane};
 pub use seam::Seam;
 pub use skipped::{reasons, refused, skipped, time};
+pub use telling::Telling;
