@@ -138,10 +138,10 @@ fn azure_has_each_object_once_whoever_is_killed() {
     Cloud::azure(&dir).has_each_object_once(&dir, &wrong, words);
 }
 
-/// Calls whose paths no two are alike, so that the snapshot has some 30 MB that can't be compressed.
+/// Calls whose paths no two are alike: the snapshot has some 30 MB that can't be compressed.
 fn long_paths() {
     let script = "import os, random\n\
-                  for n in range(240_000): os.access('/' + '%0240x' % random.getrandbits(960), 0)\n";
+                  for n in range(240_000): os.access('/%0240x' % random.getrandbits(960), 0)\n";
     let status = Command::new("python3").args(["-c", script]).status().expect("python3");
     assert!(status.success());
 }

@@ -239,7 +239,7 @@ fn a_variable_of_a_library() {
 }
 
 /// A call that takes long and never sleeps: its end has the span of the moment, not that of the
-/// thread's last switch. Calls that take no time cost a publisher nothing, so nothing is read there.
+/// thread's last switch. Calls that take no time cost a publisher nothing: nothing is read there.
 #[test]
 fn a_slow_call_without_a_switch() {
     const ROUNDS: usize = 400;

@@ -1,5 +1,5 @@
-//! A machine whose clock is wrong: what a storage says of its requests, and what `flightctl collect`
-//! says of its windows.
+//! A machine whose clock is wrong: what a storage says of its requests, and what `flightctl
+//! collect` says of its windows.
 
 use std::fmt::Write as _;
 use std::net::TcpStream;

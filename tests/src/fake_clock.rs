@@ -1,4 +1,5 @@
-//! Another time for one program: libfaketime between it and the C library (`tests/judges/faketime`).
+//! Another time for one program: libfaketime between it and the C library
+//! (`tests/judges/faketime`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

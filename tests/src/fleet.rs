@@ -14,9 +14,9 @@ use crate::process::repository;
 const ROUNDED: f64 = 1e-9;
 
 /// All columns of the table `sums` that tell something, in SQL.
-pub const SUMS_COLUMNS: &str = "host, ts, ts_ns, until_ns, what, complete, unit, call, error, op, reason, device, cpu, count, \
-     sum, max, errors, bytes, read_bytes, written_bytes, running_ns, held_ns, queue_ns, queued, \
-     untimed, histogram, missing, session";
+pub const SUMS_COLUMNS: &str = "host, ts, ts_ns, until_ns, what, complete, unit, call, error, \
+    op, reason, device, cpu, count, sum, max, errors, bytes, read_bytes, written_bytes, \
+    running_ns, held_ns, queue_ns, queued, untimed, histogram, missing, session";
 
 /// What an engine answered.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ pub struct Host<'a> {
     pub port: Option<&'a str>,
 }
 
-/// Takes a port off: of `name:2222`, `user@name:2222` and `[::1]:2222`. What else ssh takes stays as
-/// it is: aliases, URIs, and addresses of IPv6 without brackets, which have no port. `None`: there
+/// Takes a port off: of `name:2222`, `user@name:2222` and `[::1]:2222`. What else ssh takes stays
+/// as it is: aliases, URIs, and addresses of IPv6 without brackets, which have no port. `None`: there
 /// is a colon, and no port behind it.
 pub fn parse(host: &str) -> Option<Host<'_>> {
     let whole = || Some(Host { name: host.to_owned(), port: None });

@@ -41,8 +41,10 @@ const make = () => ask("PUT", { restype: "container" }, { "x-ms-blob-public-acce
 
 async function begun() {
   const list = { restype: "container", comp: "list" };
-  const names = async (query) =>
-    [...(await ask("GET", query, {})).matchAll(/<Blob><Name>([^<]+)<\/Name>/g)].map(([, name]) => name);
+  const names = async (query) => {
+    const found = (await ask("GET", query, {})).matchAll(/<Blob><Name>([^<]+)<\/Name>/g);
+    return [...found].map(([, name]) => name);
+  };
   const whole = new Set(await names(list));
   const all = await names({ ...list, include: "uncommittedblobs" });
   all.filter((name) => !whole.has(name)).forEach((name) => console.log(name));

@@ -1,5 +1,5 @@
-//! `cargo xtask bench compact`: files as large as engines like them, made of what many hosts ship of
-//! an hour; and whether all of it is in them.
+//! `cargo xtask bench compact`: files as large as engines like them, made of what many hosts ship
+//! of an hour; and whether all of it is in them.
 //!
 //! `flightrec-fleet` makes what hosts ship, `flight-ship compact` makes the compacted tables of it,
 //! and DuckDB holds both against each other: each row of the minutes, and what they come to in the

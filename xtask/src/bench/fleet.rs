@@ -113,8 +113,8 @@ fn fleet(args: &FleetArgs) -> Command {
     command
 }
 
-/// Makes the compacted tables, hour by hour; `is_made` is called with the number of each while what was
-/// shipped is there still.
+/// Makes the compacted tables, hour by hour; `is_made` is called with the number of each while what
+/// was shipped is there still.
 pub(super) fn make(
     args: &FleetArgs,
     lake: &Path,
