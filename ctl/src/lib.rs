@@ -24,6 +24,7 @@
 
 pub mod announce;
 pub mod cli;
+pub mod clocks;
 pub mod commands;
 pub mod descriptors;
 pub mod exit;

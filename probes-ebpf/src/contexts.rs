@@ -1,10 +1,11 @@
 //! For which span of a distributed trace the running thread works, as its process publishes it
 //! (`format::abi::publisher`).
 //!
-//! It is read when the thread is switched out: its address space is the present one, and it can't
-//! be in the middle of a change that it does not see itself (OTEP 4947 counts on that: a reader
-//! sees what a signal's handler would). Recorded is what differs from what was recorded of the
-//! thread last, before the switch, so that the switch and the wait that begins have it.
+//! It is read when the thread is switched out, and at the end of a call that took long without a
+//! switch: its address space is the present one, and it can't be in the middle of a change that it
+//! does not see itself (OTEP 4947 counts on that: a reader sees what a signal's handler would).
+//! Recorded is what differs from what was recorded of the thread last, before the switch, so that
+//! the switch and the wait that begins have it, or before the call's EXIT.
 //!
 //! All that is read is the process's word: any address, which `bpf_probe_read_user` refuses outside
 //! of user space, and where a page is not there. Then nothing is recorded.
@@ -17,16 +18,19 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use flightrec_format::abi::id::{SpanId, TraceId};
 use flightrec_format::abi::kinds::ThreadContext;
+use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::publisher::{
     AGAIN_SHIFT, CONTEXT_RECORD, ContextRecord, DTV, DTV_ENTRY, MODULES_MAX, PEEK_MAX,
     PUBLISHER_WAYS, PUBLISHERS, Peek, Publisher, Publishers, SEEN, SEEN_SETS, SEEN_WAYS,
     ThreadPointerOffsets, VALID, publisher_place,
 };
-use flightrec_format::abi::record::kind;
-use flightrec_format::abi::state::CpuState;
+use flightrec_format::abi::record::{fold, kind};
+use flightrec_format::abi::state::{CpuState, entered};
 
 use crate::budget;
+use crate::cpu::now;
 use crate::files::IterMeta;
+use crate::global::given;
 use crate::kernel::Task;
 use crate::pages::{NAMES, bounded};
 use crate::sched_lane;
@@ -63,14 +67,53 @@ fn thread_pointer() -> u32 {
 /// The running thread `task` is about to be switched out.
 #[inline(always)]
 pub(crate) fn leave(state: &mut CpuState, task: Task) {
-    if thread_pointer() == 0 {
-        return;
-    }
-    let Some(table) = PUBLISHERS_TABLE.get_ptr_mut(0) else { return };
-    // SAFETY: a word of the map's value; volatile since the daemon writes it.
-    if unsafe { (&raw const (*table).count).read_volatile() } != 0 {
+    if has_publishers() {
         see(state, task.as_ptr());
     }
+}
+
+/// The running thread's call ends that began as [`entered`] says, and does not fold. Where it took
+/// so long that it never would, and without a switch, at which the span would have been read, it is
+/// read now.
+///
+/// Interrupts are on, and those that wake a thread while the record is written find the lane busy
+/// (`lane.rs`). That is some 100 ns of a call of 1 ms.
+#[inline(always)]
+pub(crate) fn end_call(state: &mut CpuState, began: u32) {
+    // Else it is a call that slept, or was not recorded.
+    let is_here = matches!(began, entered::FOLDABLE | entered::ALONE | entered::UNTIMED);
+    if is_here && has_publishers() {
+        see_slow(state, began);
+    }
+}
+
+/// Whether anybody publishes.
+#[inline(always)]
+fn has_publishers() -> bool {
+    if thread_pointer() == 0 {
+        return false;
+    }
+    let Some(table) = PUBLISHERS_TABLE.get_ptr_mut(0) else { return false };
+    // SAFETY: a word of the map's value; volatile since the daemon writes it.
+    unsafe { (&raw const (*table).count).read_volatile() != 0 }
+}
+
+/// [`see`] of the running thread, if its call was slow. Verified by itself, as what calls it has
+/// many ways.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn see_slow(state: *mut CpuState, began: u32) -> u32 {
+    let Some(state) = given(state) else { return 0 };
+    let since = state.lanes[Lane::Syscall as usize].enter_time;
+    let is_slow = if began == entered::UNTIMED {
+        budget::jiffies() != since
+    } else {
+        now().wrapping_sub(since) >= fold::LIMIT_NS
+    };
+    if is_slow {
+        see(state, Task::current().as_ptr());
+    }
+    0
 }
 
 /// Records for which span the running thread works, where that has changed.

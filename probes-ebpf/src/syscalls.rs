@@ -22,8 +22,8 @@ use flightrec_format::abi::probe::{
 };
 use flightrec_format::abi::record::{self, Abi, NR_INVALID, call_aux, counter, fold, kind};
 use flightrec_format::abi::state::{
-    CpuState, ENABLE_STRINGS, ENABLE_STRUCTURES, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES,
-    GIVEN_STRINGS, LIMIT_SYSCALL, REFUSE_SYSCALL, entered,
+    CpuState, ENABLE_STRINGS, ENABLE_STRUCTURES, ENABLE_SYSCALL, ENABLE_THREAD_CONTEXTS,
+    GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_STRINGS, LIMIT_SYSCALL, REFUSE_SYSCALL, entered,
 };
 
 use crate::cpu::{now, this_cpu};
@@ -33,7 +33,7 @@ use crate::lane::Writer;
 use crate::pages::{BODY, NAMES, Page, RINGS_SYSCALL, UNIT, length, store};
 use crate::pointees::{self, Wanted};
 use crate::values::{Arguments, Compat, First, NO_ARGUMENTS, Native, Values};
-use crate::{args, budget, running, strings};
+use crate::{args, budget, contexts, running, strings};
 
 /// What each native call takes. Filled by the loader.
 #[unsafe(no_mangle)]
@@ -582,6 +582,9 @@ fn exit_alone<const CLASSIC: bool>(
     if state.running.tgid == state.own_tgid {
         state.lanes[Lane::Syscall as usize].refused[Refusal::Own as usize] += 1;
         return 0;
+    }
+    if state.enabled & ENABLE_THREAD_CONTEXTS != 0 {
+        contexts::end_call(state, began);
     }
     let regs = if CLASSIC {
         // SAFETY: the running thread's own registers; it is in a system call, so it has them.

@@ -7,13 +7,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use flightrec_tests::azure_server::{ACCOUNT, AzureServer, KEY};
 use flightrec_tests::shipping::{S3Server, Shipper};
+use flightrec_tests::wait_until;
 use tempfile::TempDir;
 
 use crate::compact;
 use crate::ship::{Recorded, SETTLED, exits, kill_until_done, same};
+use crate::support::start;
 
 /// Credentials of Azure's emulator.
 const AZURE: [(&str, &str); 2] =
@@ -131,6 +136,55 @@ fn azure_has_each_object_once_whoever_is_killed() {
     let wrong = [("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT), ("AZURE_STORAGE_ACCOUNT_KEY", &other)];
     let words = "the credentials are not accepted";
     Cloud::azure(&dir).has_each_object_once(&dir, &wrong, words);
+}
+
+/// Calls whose paths no two are alike: the snapshot has some 30 MB that can't be compressed.
+fn long_paths() {
+    let script = "import os, random\n\
+                  for n in range(240_000): os.access('/%0240x' % random.getrandbits(960), 0)\n";
+    let status = Command::new("python3").args(["-c", script]).status().expect("python3");
+    assert!(status.success());
+}
+
+/// Objects of several blocks: they are there once the list of their blocks is, whoever is killed in
+/// between, and what was uploaded of them before does not come twice.
+#[test]
+fn azure_has_objects_of_many_blocks_whoever_is_killed() {
+    /// What is longer goes in blocks (`flightrec_ship::storage::PART`).
+    const BLOCK: usize = 8 << 20;
+    let dir = TempDir::new().expect("a directory");
+    let server = AzureServer::start(&dir.path().join("azure")).expect("Azurite");
+    let recorded = Recorded::of(start(""), long_paths);
+    let flights = format!("{SETTLED}flight = true\npage = false\ntables = [\"calls\"]\n");
+    let (_reference, expected) = recorded.shipped_as(&flights);
+    let long: Vec<&String> =
+        expected.iter().filter(|(_, of)| of.len() > 2 * BLOCK).map(|(name, _)| name).collect();
+    assert!(long.len() >= 2, "{:?}", expected.values().map(Vec::len).collect::<Vec<_>>());
+    let storage = format!("endpoint = {:?}\nallow_http = true\n", server.endpoint());
+    let limits = "[limits]\nbandwidth = \"16MiB\"\n";
+    let config = format!("{}{storage}{limits}", recorded.config("az://lake", &flights));
+    let mut shipper = Shipper::new(&dir.path().join("ship"), &config).expect("flight-ship");
+    shipper.environment(&AZURE);
+    let mut cut = 0;
+    for round in 0..8 {
+        shipper.start().expect("flight-ship");
+        let has_begun = || !server.begun().expect("names").is_empty();
+        assert!(round > 0 || wait_until(Duration::from_secs(60), has_begun), "{}", shipper.log());
+        thread::sleep(Duration::from_millis(250 * round));
+        shipper.kill();
+        // Some blocks of an object are there, and not the object.
+        let begun = server.begun().expect("names");
+        assert!(begun.iter().all(|name| long.contains(&name)), "{begun:?}");
+        cut += usize::from(!begun.is_empty());
+        // None of them is there in part.
+        let there = server.objects().expect("objects");
+        let is_whole = |name: &&String| there.get(*name).is_none_or(|of| *of == expected[*name]);
+        assert!(long.iter().all(is_whole), "{:?}", there.keys());
+    }
+    assert!(cut >= 4, "{cut} kills between the blocks of an object");
+    kill_until_done(&mut shipper, recorded.items(), 4, |_| ());
+    same(&server.objects().expect("objects"), &expected);
+    assert_eq!(server.begun().expect("names"), [""; 0]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::process::Output;
 use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use flightrec_tests::fleet::SUMS_COLUMNS;
 use flightrec_tests::shipping::{S3Server, Shipper, objects, write_minutes};
 use tempfile::TempDir;
 
@@ -21,11 +22,6 @@ pub(crate) const HOURS: i64 = 2;
 pub(crate) const HOSTS: [&str; 3] = ["db1", "web1", "web2"];
 /// Where compacted tables are.
 const COMPACT: &str = "fleet/schema=1/compact/";
-/// All columns of the table `sums` that tell something.
-const COLUMNS: &str = "host, ts, ts_ns, until_ns, what, complete, unit, call, error, op, reason, \
-    device, cpu, count, sum, max, errors, bytes, read_bytes, written_bytes, running_ns, held_ns, \
-    queue_ns, queued, untimed, histogram, missing, session";
-
 /// The start of the first hour, ns since 1970.
 fn first() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_nanos() as i64;
@@ -84,7 +80,7 @@ pub(crate) fn compare(lake: &Path) {
     let (raw, new) = (of("table=sums"), of("compact/table=sums"));
     let (hours, histograms) = (of("compact/table=hours"), of("compact/table=histograms"));
     let less = |a: &str, b: &str| {
-        format!("(select {COLUMNS} from {a} except all select {COLUMNS} from {b})")
+        format!("(select {SUMS_COLUMNS} from {a} except all select {SUMS_COLUMNS} from {b})")
     };
     let totals = |from: &str| {
         format!(

@@ -10,7 +10,7 @@ use flightrec_tests::{Recorder, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::start;
+use crate::support::{kernel_dump, start};
 
 /// A container of Docker, and one of containerd in a pod: their ids, and the pod's.
 pub(crate) const DOCKER: &str = "3f2a9c1b04de5566778899aabbccddeeff00112233445566778899aabbccddee";
@@ -171,6 +171,10 @@ fn containers_and_pods_by_name_and_id() {
     let saved = recorder.flightctl(&["save", "--all", "-o", &path]);
     assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
     check(&recorder, &["--file", &path, "--all"]);
+    // A dump of the kernel does, as the names are in its memory: no file beside it is needed.
+    let dump = file.path().join("vmcore").display().to_string();
+    fs::write(&dump, kernel_dump(&recorder)).expect("a dump");
+    check(&recorder, &["--vmcore", &dump, "--all"]);
     recorder.kill();
     recorder.restart();
     check(&recorder, &["--all"]);

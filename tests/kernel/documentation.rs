@@ -17,19 +17,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use flightrec_format::abi::page::PAGE_SIZE;
-use flightrec_format::live::map::ArrayMap;
-use flightrec_format::live::{self, Generation};
 use flightrec_tests::documentation::{Line, commands, lines, ours, pages};
 use flightrec_tests::{Recorder, bin_dir, c_program, die_with_parent};
-use flightrec_vmcore::synthetic::{self, Image};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 use regex::Regex;
 use tempfile::TempDir;
 
 use crate::containers::{DOCKER, Groups, SHOP, node};
-use crate::support::start;
+use crate::support::{kernel_dump, start};
 
 /// The pod's control group.
 const POD: &str = "kubepods-burstable-pod1a2b3c4d_1111_2222_3333_0123456789ab.slice";
@@ -183,23 +179,6 @@ impl Machine {
             .output()
             .expect("bash")
     }
-
-    /// What is in the memory of this machine of its recording, as a dump of the kernel has it.
-    fn kernel_dump(&self) -> Vec<u8> {
-        let generation = Generation::find(&self.recorder.sandbox().bpffs_dir());
-        let maps = live::Maps::open(&generation.expect("a recording"), false).expect("its maps");
-        let mut image = Image::new();
-        let mut add = |map: &ArrayMap| {
-            for index in 0..map.entries() {
-                let mut page = Box::new([0; PAGE_SIZE]);
-                assert!(map.read(index, 0, page.as_mut_slice()));
-                image.insert(image.len() as u64 + 256, page);
-            }
-        };
-        maps.rings.iter().chain([&maps.meta, &maps.slots]).for_each(&mut add);
-        maps.descriptors.iter().chain(&maps.quiet).for_each(&mut add);
-        synthetic::elf(&image, 0)
-    }
 }
 
 impl Drop for Machine {
@@ -249,7 +228,7 @@ fn every_command_of_the_documentation_runs() {
     fs::write(given.join("hosts.txt"), "web1\nweb2\n").expect("hosts");
     // All that a command looks for must have happened in it.
     std::thread::sleep(WINDOW);
-    fs::write(given.join("vmcore"), machine.kernel_dump()).expect("a dump");
+    fs::write(given.join("vmcore"), kernel_dump(&machine.recorder)).expect("a dump");
     let prepared = "flightctl save --last 10s -o incident.flight; cp incident.flight a.flight; \
                     flightctl recover vmcore -o panic.flight; \
                     flightctl snapshot --reason 'for the documentation' --last 5s; \

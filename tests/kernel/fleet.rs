@@ -2,12 +2,15 @@
 //! place of ssh, and by OpenSSH itself.
 
 use std::fs::{self, DirBuilder};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use flightrec_tests::{Recorder, wait_until};
+use flightrec_tests::{Recorder, die_with_parent, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -25,7 +28,7 @@ fn program(dir: &Path, name: &str, text: &str) -> PathBuf {
 }
 
 /// What flightctl is called on the other host: of this recorder.
-fn remote(recorder: &Recorder) -> String {
+pub(crate) fn remote(recorder: &Recorder) -> String {
     let command = recorder.flightctl_command();
     let words = [command.get_program()].into_iter().chain(command.get_args());
     words.map(|word| word.to_str().expect("text")).collect::<Vec<_>>().join(" ")
@@ -63,19 +66,29 @@ fn events(output: &Output) -> Vec<String> {
 
 /// Collects the last seconds of hosts over that ssh.
 fn collect(ssh: &Path, recorder: &Recorder, dir: &Path, hosts: &str) -> (Output, Value) {
-    let list = dir.join("hosts");
-    fs::write(&list, hosts).expect("a list");
-    let (list, out) = (list.to_str().expect("text"), dir.join("out"));
-    let out = out.to_str().expect("text");
-    let args = ["collect", "--hosts", list, "--last", "2s", "-o", out, "--json", "--force"];
-    let output = over(ssh, recorder, &args);
+    let output = collected(ssh, recorder, dir, hosts, &["--last", "2s", "--json"]);
     let table = serde_json::from_slice(&output.stdout);
     let table = table.unwrap_or_else(|e| panic!("{e}: {output:?}"));
     (output, table)
 }
 
+/// Collects from hosts over that ssh.
+pub(crate) fn collected(
+    ssh: &Path,
+    recorder: &Recorder,
+    dir: &Path,
+    hosts: &str,
+    args: &[&str],
+) -> Output {
+    let list = dir.join("hosts");
+    fs::write(&list, hosts).expect("a list");
+    let (list, out) = (list.to_str().expect("text"), dir.join("out"));
+    let base = ["collect", "--hosts", list, "--force", "-o", out.to_str().expect("text")];
+    over(ssh, recorder, &[&base, args].concat())
+}
+
 /// The recorder has recorded for longer than what is collected.
-fn lasted(recorder: &Recorder) {
+pub(crate) fn lasted(recorder: &Recorder) {
     let is_so = || {
         let status = recorder.flightctl(&["status", "--json"]).stdout;
         let status: Value = serde_json::from_slice(&status).expect("JSON");
@@ -127,7 +140,7 @@ fn windows_of_two_hosts() {
 }
 
 /// OpenSSH with keys of its own; sshd runs for one connection, on pipes.
-struct OpenSsh {
+pub(crate) struct OpenSsh {
     dir: TempDir,
     ssh: PathBuf,
     /// It had to be made for sshd.
@@ -138,7 +151,7 @@ const SSHD: &str = "/usr/sbin/sshd";
 const SSHD_DIR: &str = "/run/sshd";
 
 impl OpenSsh {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = TempDir::new().expect("directory");
         let at = dir.path().to_str().expect("text");
         for key in ["host", "user"] {
@@ -168,6 +181,55 @@ impl OpenSsh {
             DirBuilder::new().mode(0o755).create(SSHD_DIR).expect(SSHD_DIR);
         }
         Self { dir, ssh, made }
+    }
+
+    /// A server at a port of loopback; `variables` are those of its sessions, `A=1 B=2`.
+    pub(crate) fn listen(&self, variables: &str) -> Listening {
+        let port =
+            TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it").port();
+        let mut command = Command::new(SSHD);
+        command
+            .args(["-D", "-q", "-p", &port.to_string(), "-f"])
+            .arg(self.dir().join("sshd_config"));
+        command.args(["-o", "ListenAddress=127.0.0.1", "-o", "ListenAddress=::1"]);
+        if !variables.is_empty() {
+            command.args(["-o", &format!("SetEnv={variables}")]);
+        }
+        die_with_parent(&mut command, Signal::SIGTERM);
+        let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect(SSHD);
+        let listening = Listening { child, port };
+        let answers = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        assert!(wait_until(PATIENCE, answers), "sshd does not listen");
+        listening
+    }
+
+    /// An ssh that makes connections itself, with a configuration of its user's.
+    pub(crate) fn configured(&self, config: &str) -> PathBuf {
+        let at = self.dir().to_str().expect("text");
+        fs::write(self.dir().join("ssh_config"), config).expect("a configuration");
+        let text = format!(
+            "#!/bin/sh\nexec ssh -F {at}/ssh_config -o UserKnownHostsFile={at}/known_hosts \
+             -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -i {at}/user \"$@\"\n"
+        );
+        program(self.dir(), "ssh-configured", &text)
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// A server that listens, until this ends.
+pub(crate) struct Listening {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // It may have ended; then there is nothing to be ended.
+        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+        let _ = self.child.wait();
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flightrec_tests::shipping::{S3Server, Shipper, copy_snapshot, objects, write_minutes};
-use flightrec_tests::{Tmpfs, bin_dir, wait_until};
+use flightrec_tests::{Recorder, Tmpfs, bin_dir, wait_until};
 use tempfile::TempDir;
 
 use crate::export::tables;
@@ -36,15 +36,20 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// Of a real recorder, which has ended.
     pub(crate) fn new() -> Self {
-        let mut recorder = start("");
+        Self::of(start(""), || ())
+    }
+
+    /// The same; `work` is done before the snapshots are taken.
+    pub(crate) fn of(mut recorder: Recorder, work: impl FnOnce()) -> Self {
         let dir = TempDir::new().expect("a directory");
+        work();
         for n in 0..2 {
             let script = format!("test -e {PATH}; exec true {ARGUMENT}");
             let status = Command::new("sh").args(["-c", &script]).status().expect("sh");
             assert!(status.success());
             assert!(recorder.flightctl(&["mark", MARK]).status.success());
             let reason = format!("number {n}");
-            let args = ["snapshot", "--last", "2s", "--reason", &reason];
+            let args = ["snapshot", "--last", "5s", "--reason", &reason];
             let output = recorder.flightctl(&args);
             assert!(output.status.success(), "{output:?}\n{}", recorder.log());
         }
@@ -89,9 +94,14 @@ impl Recorded {
 
     /// The objects of a run without any trouble, into a directory.
     pub(crate) fn shipped(&self, more: &str) -> (TempDir, BTreeMap<String, Vec<u8>>) {
+        self.shipped_as(&format!("{SETTLED}{more}"))
+    }
+
+    /// The same, all of the configuration from `[snapshots]` on being given.
+    pub(crate) fn shipped_as(&self, more: &str) -> (TempDir, BTreeMap<String, Vec<u8>>) {
         let dir = TempDir::new().expect("a directory");
         let lake = dir.path().join("lake");
-        let config = self.config(lake.to_str().expect("text"), &format!("{SETTLED}{more}"));
+        let config = self.config(lake.to_str().expect("text"), more);
         let shipper = Shipper::new(&dir.path().join("ship"), &config).expect("flight-ship");
         exits(&shipper.run(&["--once"]).expect("flight-ship"), 0);
         let all = objects(&lake).expect("objects");

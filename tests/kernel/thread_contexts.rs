@@ -56,13 +56,13 @@ struct Published {
 impl Published {
     fn start(program: &Path, arguments: &[&str]) -> Self {
         let numbers = [THREADS.to_string(), ROUNDS.to_string()];
-        let mut child = Command::new(program)
-            .args(numbers)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("run");
+        let mut command = Command::new(program);
+        command.args(numbers).args(arguments);
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("run");
         let mut output = BufReader::new(child.stdout.take().expect("its output"));
         let mut line = String::new();
         output.read_line(&mut line).expect("a line");
@@ -86,7 +86,6 @@ impl Published {
             let [tid, before, after, span] = numbers[..] else { panic!("{line}") };
             threads.entry(tid).or_default().push(Round { before, after, span });
         }
-        assert_eq!(threads.len(), THREADS);
         threads
     }
 }
@@ -158,6 +157,7 @@ fn check(recorder: &Recorder, program: &Path, arguments: &[&str]) -> (u32, i64) 
     );
     let how = entered(&table, pid).expect("it is there");
     let threads = published.finish();
+    assert_eq!(threads.len(), THREADS);
     let text = pid.to_string();
     let switches = dump(recorder, &["--event", "switch", "--traces", "--pid", &text]);
     let (right, all) = right(&switches, &threads);
@@ -236,6 +236,61 @@ fn a_variable_of_a_library() {
         let large = library(&[dialect, "-DPADDING=100000"]);
         assert_ne!(check(&recorder, &loads, &[&large]).0, 0, "{dialect}");
     }
+}
+
+/// A call that takes long and never sleeps: its end has the span of the moment, not that of the
+/// thread's last switch. Calls that take no time cost a publisher nothing: nothing is read there.
+#[test]
+fn a_slow_call_without_a_switch() {
+    const ROUNDS: usize = 400;
+    /// What is published for a call that takes no time.
+    const QUICK: u64 = 1 << 63;
+    /// A call that is as long is slow, ns: about 1 ms (`fold::LIMIT_NS`).
+    const SLOW: u64 = 1 << 20;
+    let recorder = start(ON);
+    let program = c_dynamic("contexts", &["-DOWN", "-fPIE", "-pie", VARIABLE]);
+    let mut command = Command::new(program);
+    command.args(["1", &ROUNDS.to_string()]).env("SLOW", "1");
+    let published = Published::spawn(command);
+    let (pid, table) = (published.pid(), publishers(recorder.sandbox()));
+    assert!(wait_until(FOUND, || entered(&table, pid).is_some()), "{}", recorder.log());
+    let threads = published.finish();
+    let (&tid, rounds) = threads.iter().next().expect("a thread");
+    let text = tid.to_string();
+    let of_it = |kind: &str| {
+        let events = dump(&recorder, &["--event", kind, "--traces", "--tid", &text]);
+        events.into_iter().map(|event| (event["mono_ns"].as_u64().expect("a time"), event))
+    };
+    let number = |event: &Value, key: &str| event[key].as_u64();
+    let span = |event: &Value, key: &str| {
+        event[key].as_str().map_or(0, |text| u64::from_str_radix(text, 16).expect("hexadecimal"))
+    };
+    let switches: Vec<u64> = of_it("switch").map(|(time, _)| time).collect();
+    let (mut right, mut all) = (0, 0);
+    for (time, exit) in of_it("sys_exit").filter(|(_, exit)| exit["syscall"] == "read") {
+        let Some(took) = number(&exit, "duration_ns").filter(|took| *took >= SLOW) else {
+            continue;
+        };
+        let began = time - took;
+        let behind = rounds.partition_point(|round| round.after <= began);
+        let Some(round) = behind.checked_sub(1).map(|at| &rounds[at]) else { continue };
+        if switches.iter().any(|at| (round.before..=time).contains(at)) {
+            continue;
+        }
+        all += 1;
+        right += usize::from(span(&exit, "span_id") == round.span);
+    }
+    let contexts: Vec<u64> = of_it("thread_context").map(|(_, of)| span(&of, "span")).collect();
+    let quick = contexts.iter().filter(|span| **span & QUICK != 0).count();
+    eprintln!(
+        "{right} of {all} slow calls without a switch are right; {} switches, {} contexts, {quick} \
+         of quick calls",
+        switches.len(),
+        contexts.len()
+    );
+    assert!(all > ROUNDS / 4, "{all} calls");
+    assert_eq!(right, all);
+    assert!(quick <= switches.len(), "{quick} contexts of quick calls");
 }
 
 #[test]

@@ -4,9 +4,14 @@
 // the others change a record in place. At the end, what else may be found there is published:
 // addresses that are none.
 //
+// With SLOW=1 in the environment, a round is another one: the thread publishes a span of QUICK and
+// makes a call that takes no time, then the printed span, and makes one that takes milliseconds and
+// does not sleep.
+//
 // The variable is its own, or with -DLIBRARY that of a library that it is linked with or loads.
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -48,6 +53,11 @@ struct work {
 
 static int rounds;
 
+// In spans that are published for a quick call alone.
+#define QUICK (1ull << 63)
+// What a slow call reads. Some ms of clearing memory that is there.
+#define SLOW_BYTES (32 << 20)
+
 static uint64_t now(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -81,6 +91,34 @@ static void publish_span(struct record records[2], int in_place, int round, uint
 	record->valid = 1;
 	atomic_signal_fence(memory_order_seq_cst);
 	set(record);
+}
+
+static void *run_slow(void *argument) {
+	struct work *work = argument;
+	struct record records[2] = {0};
+	work->tid = syscall(SYS_gettid);
+	int zero = open("/dev/zero", O_RDONLY);
+	char *memory = malloc(SLOW_BYTES);
+	if (zero < 0 || !memory)
+		exit(1);
+	memset(memory, 1, SLOW_BYTES);
+	// Nothing else is switched to, if that may be.
+	struct sched_param first = {.sched_priority = 1};
+	sched_setscheduler(0, SCHED_FIFO, &first);
+	for (int i = 0; i < rounds; i++) {
+		struct line *line = &work->lines[i];
+		publish_span(records, work->number % 2, 0, QUICK | (i + 1));
+		syscall(SYS_getppid);
+		// Every eighth works for none.
+		line->span = i % 8 == 7 ? 0 : i + 1;
+		line->before = now();
+		publish_span(records, work->number % 2, 1, line->span);
+		line->after = now();
+		if (read(zero, memory, SLOW_BYTES) != SLOW_BYTES)
+			exit(1);
+	}
+	set(NULL);
+	return NULL;
 }
 
 static void *run(void *argument) {
@@ -140,7 +178,7 @@ int main(int argc, char **argv) {
 	for (int i = 0; i < threads; i++) {
 		works[i].number = i;
 		works[i].lines = calloc(rounds, sizeof *works[i].lines);
-		pthread_create(&works[i].thread, NULL, run, &works[i]);
+		pthread_create(&works[i].thread, NULL, getenv("SLOW") ? run_slow : run, &works[i]);
 	}
 	for (int i = 0; i < threads; i++)
 		pthread_join(works[i].thread, NULL);

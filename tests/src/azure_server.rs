@@ -86,13 +86,22 @@ impl AzureServer {
         objects(&into)
     }
 
-    fn lake(&self, what: &str, into: Option<&Path>) -> Result<()> {
+    /// Names of those of which blocks were uploaded, and no list of blocks that makes them one.
+    ///
+    /// # Errors
+    /// They can't be asked for.
+    pub fn begun(&self) -> Result<Vec<String>> {
+        let text = self.lake("begun", None)?;
+        Ok(text.lines().map(str::to_owned).collect())
+    }
+
+    fn lake(&self, what: &str, into: Option<&Path>) -> Result<String> {
         let mut command = Command::new("node");
         command.arg(repository().join("tests/judges/azure/lake.mjs"));
         command.args([what, &self.endpoint()]).args(into).stdin(Stdio::null());
         let output = command.output().context("can't run node")?;
         ensure!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(())
+        Ok(String::from_utf8(output.stdout)?)
     }
 }
 

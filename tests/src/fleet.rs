@@ -13,6 +13,11 @@ use crate::process::repository;
 /// How much numbers may differ that are quotients.
 const ROUNDED: f64 = 1e-9;
 
+/// All columns of the table `sums` that tell something, in SQL.
+pub const SUMS_COLUMNS: &str = "host, ts, ts_ns, until_ns, what, complete, unit, call, error, \
+    op, reason, device, cpu, count, sum, max, errors, bytes, read_bytes, written_bytes, \
+    running_ns, held_ns, queue_ns, queued, untimed, histogram, missing, session";
+
 /// What an engine answered.
 #[derive(Debug)]
 pub struct Answer {

@@ -11,7 +11,8 @@ use std::process::{Child, Command, Output, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use flightrec_sums::file::{Header, block};
 use flightrec_sums::model::{Cell, Group, Period, Table};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::process::{bin_dir, die_with_parent, on_host, repository};
 
@@ -122,6 +123,15 @@ impl Shipper {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
         line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
+    }
+
+    /// Ends it, as systemd does.
+    pub fn terminate(&mut self) -> Result<()> {
+        if let Some(mut child) = self.child.take() {
+            kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM)?;
+            child.wait()?;
+        }
+        Ok(())
     }
 
     /// Whether it runs.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use flightrec_tests::{CpuGroup, MemoryGroup, Options, Recorder};
+use flightrec_tests::{CpuGroup, FakeClock, MemoryGroup, Options, Recorder};
 use serde_json::Value;
 
 use crate::command::{self, cargo, probe, repository};
@@ -64,7 +64,8 @@ const ROTEL: [&str; 4] = [
     "otlp::a_storm_of_triggers_is_told_in_bounds",
 ];
 /// Those that need an S3 server.
-const S3: [&str; 5] = [
+const S3: [&str; 6] = [
+    "wrong_clock::a_storage_refuses_it_until_it_is_set",
     "clouds::google_has_each_host_once_in_what_is_compacted",
     "clouds::google_has_each_object_once_whoever_is_killed",
     "compact::s3_has_each_host_once_whoever_is_killed",
@@ -72,16 +73,28 @@ const S3: [&str; 5] = [
     "ship::tls_with_a_certificate_of_ones_own",
 ];
 /// Those that need Azurite.
-const AZURE: [&str; 2] = [
+const AZURE: [&str; 3] = [
+    "clouds::azure_has_objects_of_many_blocks_whoever_is_killed",
     "clouds::azure_has_each_host_once_in_what_is_compacted",
     "clouds::azure_has_each_object_once_whoever_is_killed",
 ];
 /// Those that need Grafana's types of dashboards.
 const GRAFANA: [&str; 1] = ["fleet_sql::grafanas_own_types_take_the_dashboards"];
 
+/// Those that need another clock for one program.
+const CLOCK: [&str; 2] =
+    ["wrong_clock::a_storage_refuses_it_until_it_is_set", "wrong_clock::collect_tells_it"];
+/// Those that need the SDKs of storages.
+const SDKS: [&str; 1] = ["fleet_page::rules_of_retention_are_such_as_the_storages_take"];
+/// Those that need systemd's own check of units.
+const SYSTEMD: [&str; 1] = ["fleet_page::systemd_takes_the_timer"];
+
 /// Those that need an ssh server, which runs for a connection only.
-const SSHD: [&str; 2] =
-    ["fleet::openssh_passes_all_through", "fleet::top_has_a_terminal_on_the_host"];
+const SSHD: [&str; 3] = [
+    "fleet::openssh_passes_all_through",
+    "fleet::top_has_a_terminal_on_the_host",
+    "wrong_clock::collect_tells_it",
+];
 
 /// Those that need a browser: they are marked as ignored, as they need neither root nor a kernel.
 const BROWSER: &str = "page::a_browser_…";
@@ -182,6 +195,18 @@ fn lacking() -> Vec<(&'static str, String)> {
     if !repository().join("target/judges/grafana").is_dir() {
         let why = "Grafana's types are not installed (tests/judges/grafana/setup.sh)";
         lacking.extend(GRAFANA.map(|test| (test, why.to_owned())));
+    }
+    if !FakeClock::is_there() {
+        let why = "libfaketime is not installed (tests/judges/faketime/setup.sh)";
+        lacking.extend(CLOCK.map(|test| (test, why.to_owned())));
+    }
+    if !repository().join("target/judges/lifecycle").is_dir() {
+        let why = "the SDKs of storages are not installed (tests/judges/lifecycle/setup.sh)";
+        lacking.extend(SDKS.map(|test| (test, why.to_owned())));
+    }
+    if probe(Command::new("systemd-analyze").arg("--version")).is_none() {
+        let why = "systemd-analyze is not installed";
+        lacking.extend(SYSTEMD.map(|test| (test, why.to_owned())));
     }
     if !repository().join("target/judges/otlp").is_dir() {
         let why = "rotel, a collector, is not installed (tests/judges/otlp/setup.sh)";

@@ -1,6 +1,7 @@
 //! Other hosts, over the system's `ssh`: what runs there is `flightctl`, and nothing of ours
 //! listens.
 
+pub mod host;
 mod quote;
 pub mod typed;
 
@@ -24,8 +25,8 @@ pub const NO_CONNECTION: i32 = 255;
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct SshArgs {
     /// Run flightctl on HOST, over ssh, and show what it prints. HOST is all that ssh takes: a
-    /// name, user@name, an alias of ~/.ssh/config, or ssh://user@name:port. Files, times of day and
-    /// directories are those of HOST.
+    /// name, user@name, an alias of ~/.ssh/config; with a port, as in user@name:2222 or
+    /// [::1]:2222. Files, times of day and directories are those of HOST.
     #[arg(long, global = true, display_order = 910, value_name = "HOST")]
     pub ssh: Option<String>,
     /// The ssh program; it gets ssh's arguments.
@@ -78,6 +79,9 @@ pub enum SshError {
     /// A host that would be an option.
     #[error("{0:?} is no name of a host: it begins with a dash")]
     Dash(String),
+    /// What stands behind a colon is none.
+    #[error("{0:?} has no port behind its colon: write HOST:PORT, or [ADDRESS]:PORT of IPv6")]
+    Port(String),
     /// `--ssh` is where it can't be told from something else.
     #[error("write --ssh HOST once, before the command")]
     Place,
@@ -135,11 +139,19 @@ impl SshArgs {
         if host.starts_with('-') {
             return Err(SshError::Dash(host.to_owned()));
         }
+        let place = host::parse(host).ok_or_else(|| SshError::Port(host.to_owned()))?;
+        if place.name.starts_with('-') {
+            return Err(SshError::Dash(host.to_owned()));
+        }
         let words = self.remote_flightctl.split_whitespace();
         let line =
             words.chain(args.iter().map(String::as_str)).map(quoted).collect::<Vec<_>>().join(" ");
         let mut command = Command::new(&self.ssh_program);
-        command.args(options).arg("--").arg(host).arg(line).stdin(Stdio::null());
+        command.args(options);
+        if let Some(port) = place.port {
+            command.args(["-p", port]);
+        }
+        command.arg("--").arg(place.name).arg(line).stdin(Stdio::null());
         Ok(command)
     }
 
@@ -188,11 +200,14 @@ mod tests {
         let command = args().command("root@web1", &["-t"], &typed).unwrap();
         let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(words, ["-t", "--", "root@web1", "sudo -n flightctl dump --comm 'a b'"]);
+        let command = args().command("root@[::1]:2222", &[], &["ls".to_owned()]).unwrap();
+        let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(words, ["-p", "2222", "--", "root@::1", "sudo -n flightctl ls"]);
     }
 
     #[test]
     fn no_host_is_an_option() {
-        for host in ["-oProxyCommand=id", "-", ""] {
+        for host in ["-oProxyCommand=id", "-", "", "[-oProxyCommand=id]:22"] {
             assert!(args().command(host, &[], &[]).is_err(), "{host:?}");
         }
     }

@@ -41,12 +41,19 @@ fn json(output: &Output) -> Value {
 fn files_of_all_that_answer_and_a_table() {
     let mut hosts = Hosts::new();
     let web = hosts.add("web1", recording(true)).to_str().unwrap().to_owned();
-    hosts.add("root@web2:22", recording(true));
-    let fine = collect(&hosts, &["web1 # a comment", "", "root@web2:22"], &["--json"]);
+    hosts.add("root@web2", recording(true));
+    hosts.add("::1", recording(true));
+    let names = ["web1 # a comment", "", "root@web2:22", "[::1]:2222"];
+    let fine = collect(&hosts, &names, &["--json"]);
     assert_eq!(fine.status.code(), Some(0), "{}{}", stdout(&fine), stderr(&fine));
-    assert_eq!(files(out(&hosts)), ["root@web2_22.flight", "web1.flight"]);
+    assert_eq!(files(out(&hosts)), ["__1_2222.flight", "root@web2_22.flight", "web1.flight"]);
     let table = json(&fine);
-    assert_eq!((&table["asked"], &table["complete"]), (&2.into(), &2.into()), "{table}");
+    assert_eq!((&table["asked"], &table["complete"]), (&3.into(), &3.into()), "{table}");
+    // The same clock as here; in a loop, known to much less than a second.
+    for host in table["hosts"].as_array().unwrap() {
+        let (ahead, within) = clock(host);
+        assert!(ahead.unsigned_abs() <= within && within < 1_000_000_000, "{host}");
+    }
     let first = &table["hosts"][0];
     assert_eq!(first["host"], "web1");
     assert_eq!((&first["answered"], &first["complete"]), (&true.into(), &true.into()));
@@ -64,6 +71,9 @@ fn files_of_all_that_answer_and_a_table() {
         "{}",
         hosts.asked()
     );
+    for of_port in ["ConnectTimeout=60 -p 22 -- root@web2 ", "ConnectTimeout=60 -p 2222 -- ::1 "] {
+        assert!(hosts.asked().contains(of_port), "{}", hosts.asked());
+    }
     // Nothing is replaced unasked, nor asked for then.
     let asked = hosts.asked();
     let again = collect(&hosts, &["web1"], &[]);
@@ -96,6 +106,49 @@ fn how_much_is_missing_is_what_the_host_says_itself() {
     assert!(text.contains("INCOMPLETE") && text.contains(&lost.to_string()), "{text}");
 }
 
+/// By how much a host's clock is ahead, and how well that is known, ns.
+fn clock(host: &Value) -> (i64, u64) {
+    let ahead = host["clock_ahead_ns"].as_i64();
+    (ahead.unwrap_or_else(|| panic!("{host}")), host["clock_ahead_within_ns"].as_u64().unwrap())
+}
+
+/// A host that answers what the time is by another clock: what is between is what `clocks` says.
+#[test]
+fn a_wrong_clock_is_told_with_the_window() {
+    const WRONG: i64 = -300_000_000_000;
+    let mut hosts = Hosts::new();
+    hosts.add("web1", recording(true));
+    let text = format!(
+        "#!/usr/bin/env python3\nimport os, struct, sys, time\n\
+         while os.read(0, 1) == b'?':\n    \
+         now = time.time_ns() + {WRONG}\n    \
+         os.write(1, struct.pack('<I8sq', 16, b'\\0\\0clock\\0', now))\n\
+         words = [word for word in sys.argv if word != '--clock']\n\
+         os.execv({real:?}, words)\n",
+        real = env!("CARGO_BIN_EXE_flightctl")
+    );
+    let program = hosts.program("remote", &text);
+    let list = hosts.dir().join("list");
+    fs::write(&list, "web1\n").unwrap();
+    let asked = |args: &[&str]| {
+        let mut command = hosts.command(&["collect", "--hosts", list.to_str().unwrap()]);
+        command.args(["--force", "-o", &out(&hosts)]).args(args);
+        command.env("FLIGHTCTL_REMOTE", &program).output().unwrap()
+    };
+    let output = asked(&["--last", "2s", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (ahead, within) = clock(&json(&output)["hosts"][0]);
+    assert!(ahead.abs_diff(WRONG) <= within && within < 1_000_000_000, "{ahead} {within}");
+    let text = stdout(&asked(&["--last", "2s"]));
+    assert!(text.contains("  5m 0s behind  ") || text.contains("  4m 59s behind  "), "{text}");
+    assert!(text.contains("behind this machine's: the times in its files differ"), "{text}");
+    // Times of day mean that clock, so what came is of another time.
+    let of_day = asked(&["--since", "2026-01-01T00:01:58Z", "--until", "2026-01-01T00:01:59Z"]);
+    assert_eq!(of_day.status.code(), Some(3), "{of_day:?}");
+    let text = stdout(&of_day);
+    assert!(text.contains("web1  complete") && text.contains("not of the time that"), "{text}");
+}
+
 #[test]
 fn who_does_not_answer_is_told_with_the_reason_and_leaves_no_file() {
     let mut hosts = Hosts::new();
@@ -108,7 +161,7 @@ fn who_does_not_answer_is_told_with_the_reason_and_leaves_no_file() {
         "#!/bin/sh\ncase $(basename $FLIGHTREC_RUNTIME_DIR) in\n\
          slow) sleep 600;;\n\
          chatty) echo Welcome to this host, make yourself at home;;\n\
-         cut) FLIGHTREC_RUNTIME_DIR=$here/hosts/web1 {real} \"$@\" | head -c 5000\n\
+         cut) FLIGHTREC_RUNTIME_DIR=$here/hosts/web1 {real} \"$@\" | stdbuf -o0 head -c 5000\n\
          echo 'Connection to cut closed by remote host.' >&2; exit 255;;\n\
          refuses) echo one >&2; echo 'flightctl: access denied' >&2; exit 2;;\n\
          endless) while printf '\\000\\000\\020\\000'; do head -c 1048576 /dev/zero; done;;\n\

@@ -168,6 +168,7 @@ fn what_is_missing_is_said() {
     fails(&no_ssh.unwrap(), &["there is no program /no/ssh", "--ssh-program"]);
     fails(&hosts.run(&["--ssh=-oProxyCommand=id", "status"]), &["begins with a dash"]);
     fails(&hosts.run(&["--ssh", "", "status"]), &["must not be empty"]);
+    fails(&hosts.run(&["--ssh", "web1:ssh", "status"]), &["no port behind its colon"]);
     fails(
         &hosts.run(&["--ssh", "a", "save", "-o", "x.flight"]),
         &["would be written on a", "-o -"],

@@ -249,8 +249,9 @@ kinds! {
     }
     /// A thread runs again after a long wait: in which functions of the kernel it waited.
     STACK Stack = 0x26 "stack" own
-    /// A thread is about to be switched out that works for another span of a distributed trace than
-    /// when this was last recorded, or for none any more, as its process publishes it.
+    /// A thread is about to be switched out, or ends a slow call, and works for another span of a
+    /// distributed trace than when this was last recorded, or for none any more, as its process
+    /// publishes it.
     THREAD_CONTEXT ThreadContext = 0x27 "thread_context" plain ThreadContext {
         /// The trace; zeros: the thread works for none.
         trace: TraceId;

@@ -3,10 +3,11 @@
 //! the thread (OTEP 4947). Such calls are marks for programs that have no socket to write to: the
 //! path needs not to be there.
 //!
-//! What is published is recorded when the thread is about to be switched out: it holds from then
-//! on, until the thread is next switched out with another span, or with none. So it is right of the
-//! switch, the wait behind it, and the end of the call in which the thread waited. What the thread
-//! does between two switches, and changes its span meanwhile, counts to the span of the first.
+//! What is published is recorded when the thread is about to be switched out, and at the end of a
+//! slow call without a switch: it holds from then on, until another span is recorded, or none. So
+//! it is right of the switch, the wait behind it, the end of the call in which the thread waited,
+//! and that of a slow call. Short calls between two switches, of a thread that changes its span
+//! meanwhile, count to the span of the first.
 
 use flightrec_format::abi::kinds::{Kind, ThreadContext};
 use flightrec_format::abi::record::Abi;

@@ -1,5 +1,7 @@
 // lake.mjs make ENDPOINT            makes the container `lake`, which anybody may read
 // lake.mjs download ENDPOINT DIR    downloads all of its blobs, to their names below DIR
+// lake.mjs begun ENDPOINT           prints the names of those of which blocks were uploaded, and no
+//                                   list of blocks
 //
 // ENDPOINT has the account in its path, as Azurite's has: http://127.0.0.1:PORT/devstoreaccount1
 import { createHmac } from "node:crypto";
@@ -14,9 +16,10 @@ const KEY =
 const [, , what, endpoint, directory] = process.argv;
 const container = `${endpoint}/lake`;
 
-async function make() {
+// What the container answers to a request of ours.
+async function ask(method, query, more) {
   const headers = {
-    "x-ms-blob-public-access": "container",
+    ...more,
     "x-ms-date": new Date().toUTCString(),
     "x-ms-version": "2021-12-02",
   };
@@ -24,11 +27,27 @@ async function make() {
   // of x-ms, and the resource.
   const ours = Object.entries(headers).map(([name, value]) => `${name}:${value}\n`).join("");
   const path = new URL(container).pathname;
-  const text = `PUT${"\n".repeat(12)}${ours}/${ACCOUNT}${path}\nrestype:container`;
+  const keys = Object.keys(query).sort().map((key) => `\n${key}:${query[key]}`).join("");
+  const text = `${method}${"\n".repeat(12)}${ours}/${ACCOUNT}${path}${keys}`;
   const signature = createHmac("sha256", Buffer.from(KEY, "base64")).update(text).digest("base64");
   headers.Authorization = `SharedKey ${ACCOUNT}:${signature}`;
-  const answer = await fetch(`${container}?restype=container`, { method: "PUT", headers });
-  if (!answer.ok) throw new Error(`${answer.status}: ${await answer.text()}`);
+  const answer = await fetch(`${container}?${new URLSearchParams(query)}`, { method, headers });
+  const said = await answer.text();
+  if (!answer.ok) throw new Error(`${answer.status}: ${said}`);
+  return said;
+}
+
+const make = () => ask("PUT", { restype: "container" }, { "x-ms-blob-public-access": "container" });
+
+async function begun() {
+  const list = { restype: "container", comp: "list" };
+  const names = async (query) => {
+    const found = (await ask("GET", query, {})).matchAll(/<Blob><Name>([^<]+)<\/Name>/g);
+    return [...found].map(([, name]) => name);
+  };
+  const whole = new Set(await names(list));
+  const all = await names({ ...list, include: "uncommittedblobs" });
+  all.filter((name) => !whole.has(name)).forEach((name) => console.log(name));
 }
 
 async function download() {
@@ -49,4 +68,4 @@ async function download() {
   } while (marker !== "");
 }
 
-await { make, download }[what]();
+await { make, download, begun }[what]();

@@ -4,14 +4,22 @@
 import fs from "node:fs";
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
 
 const [, , packages, directory, port, key, cert] = process.argv;
-const resolve = createRequire(join(packages, "x.js")).resolve;
-const { default: S3rver } = await import(pathToFileURL(resolve("@20minutes/s3rver")));
+const require = createRequire(join(packages, "x.js"));
+const main = require.resolve("@20minutes/s3rver");
+// s3rver refuses requests that are signed at a time more than 15 minutes from its own, but does not
+// notice that it can't read the times in x-amz-date: it asks whether a Date is the number NaN.
+const utils = require(join(dirname(main), "utils.js"));
+utils.parseDate = (text) => {
+  const date = new Date(text);
+  return Number.isNaN(date.getTime()) ? utils.parseISO8601String(text) : date;
+};
+const { default: S3rver } = await import(pathToFileURL(main));
 const server = new S3rver({
   address: "127.0.0.1",
   port: Number(port),

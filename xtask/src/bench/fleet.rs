@@ -23,20 +23,20 @@ use crate::command::{read, repository};
 pub(crate) struct FleetArgs {
     /// Number of hosts.
     #[arg(long, default_value_t = 10_000)]
-    hosts: usize,
+    pub(super) hosts: usize,
     /// Number of hours.
     #[arg(long, default_value_t = 24)]
-    hours: usize,
+    pub(super) hours: usize,
     /// Periods of an hour: flightd has 60, and joins them to 6, and to 1, when they are old.
     #[arg(long, default_value_t = 6)]
-    periods: u64,
+    pub(super) periods: u64,
     /// The engines: duckdb, clickhouse, spark; those that are installed, if none is named
     /// (tests/judges/parquet/setup.sh).
     #[arg(long, value_name = "ENGINE", value_delimiter = ',')]
-    engines: Vec<String>,
+    pub(super) engines: Vec<String>,
     /// Leave the compacted tables in DIR; where they are there already, only ask.
     #[arg(long, value_name = "DIR")]
-    keep: Option<PathBuf>,
+    pub(super) keep: Option<PathBuf>,
 }
 
 /// The day of the questions.
@@ -48,7 +48,7 @@ const ENGINES: [(&str, &str); 3] =
 
 /// Numbers of the hours that were compacted.
 #[derive(Default)]
-struct Made {
+pub(super) struct Made {
     shipped: (u64, u64),
     sums_bytes: u64,
     seconds: (f64, f64),
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &FleetArgs) -> Result<()> {
     let truth = read(fleet(args).arg("--truth"))?;
     let truth: Value = serde_json::from_str(&truth)?;
     if !lake.join("schema=1/compact").is_dir() {
-        let made = make(args, &lake, scratch.path())?;
+        let made = make(args, &lake, scratch.path(), |_| Ok(()))?;
         tell(args, &made);
     }
     let page = fs::read_to_string(repository().join("docs/fleet.md"))?;
@@ -113,8 +113,14 @@ fn fleet(args: &FleetArgs) -> Command {
     command
 }
 
-/// Makes the compacted tables.
-fn make(args: &FleetArgs, lake: &Path, scratch: &Path) -> Result<Made> {
+/// Makes the compacted tables, hour by hour; `is_made` is called with the number of each while what
+/// was shipped is there still.
+pub(super) fn make(
+    args: &FleetArgs,
+    lake: &Path,
+    scratch: &Path,
+    mut is_made: impl FnMut(usize) -> Result<()>,
+) -> Result<Made> {
     ensure!((1..=24).contains(&args.hours), "--hours {}: a day at most", args.hours);
     fs::create_dir_all(lake)?;
     let config = scratch.join("flight-ship.toml");
@@ -149,6 +155,7 @@ fn make(args: &FleetArgs, lake: &Path, scratch: &Path) -> Result<Made> {
             let file = (number("bytes"), number("rows"), number("groups"));
             made.tables.entry(table.unwrap_or_default().to_owned()).or_default().push(file);
         }
+        is_made(number)?;
         for table in ["sums", "shipped"] {
             fs::remove_dir_all(lake.join(format!("schema=1/table={table}")))?;
         }
@@ -166,7 +173,8 @@ fn bytes_below(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-fn tell(args: &FleetArgs, made: &Made) {
+/// Says what there was, and what was made of it.
+pub(super) fn tell(args: &FleetArgs, made: &Made) {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     println!(
         "{} hosts, {} hours of {} periods: {} objects shipped, {:.1} MiB ({:.0} bytes of sums an \

@@ -10,6 +10,7 @@ use super::CollectPlan;
 use super::hosts::Host;
 use super::stream::Stream;
 use super::survey::{Held, survey};
+use crate::clocks::{self, Ahead, Asked};
 use crate::follow::stop::Stop;
 use crate::frames::{self, Next};
 use crate::human::{bytes, span};
@@ -19,6 +20,8 @@ use crate::window::{Edge, nanos};
 
 /// Most files of one host: recordings that its window reaches over.
 const FILES_MAX: usize = 16;
+/// Questions for the time beside the first, which has the making of the connection in it.
+const QUESTIONS: usize = 3;
 /// How long reasons are, characters.
 const REASON_MAX: usize = 200;
 
@@ -33,9 +36,14 @@ pub(super) enum Answer {
         bytes: u64,
         /// What they have of the window.
         held: Held,
+        /// The host's clock, if it told the time.
+        clock: Option<Ahead>,
     },
     /// Nothing was recorded in it.
-    Nothing,
+    Nothing {
+        /// The host's clock, if it told the time.
+        clock: Option<Ahead>,
+    },
     /// Nothing came, or not all.
     None(String),
 }
@@ -77,6 +85,7 @@ impl<'a> Asking<'a> {
         let mut stream = Stream::start(command, plan.timeout, plan.max_size, self.stop)
             .map_err(|source| plan.ssh.not_started(source).to_string())?;
         let received = self.receive(&mut stream, host);
+        stream.told();
         if let Err(error) = &received
             && !matches!(error, Failure::Io(error) if is_stream(error))
         {
@@ -91,23 +100,34 @@ impl<'a> Asking<'a> {
             return Err(words.or(failure).unwrap_or_else(status));
         }
         match received {
-            Ok(targets) if targets.is_empty() && code == 1 => Ok(Answer::Nothing),
-            Ok(targets) if targets.is_empty() => {
+            Ok((clock, targets)) if targets.is_empty() && code == 1 => {
+                Ok(Answer::Nothing { clock })
+            }
+            Ok((_, targets)) if targets.is_empty() => {
                 Err("what came is no recording: is that flightctl, of this release?".to_owned())
             }
-            Ok(targets) => self.keep(targets),
+            Ok((clock, targets)) => self.keep(targets, clock),
             Err(error) => Err(self.why(&error)),
         }
     }
 
     /// Writes what comes to files that have no name yet.
-    fn receive(&self, stream: &mut Stream<'_>, host: &Host) -> Result<Vec<Target>, Failure> {
+    fn receive(
+        &self,
+        stream: &mut Stream<'_>,
+        host: &Host,
+    ) -> Result<(Option<Ahead>, Vec<Target>), Failure> {
         let mut targets: Vec<Target> = Vec::new();
         let mut file: Option<(Target, BufWriter<std::fs::File>)> = None;
         let mut buffer = Vec::new();
+        let (clock, mut first) = ask_the_time(stream, &mut buffer)?;
         loop {
-            match frames::next(stream, &mut buffer, file.is_some())? {
-                Next::EndOfStream => return Ok(targets),
+            let next = match first.take() {
+                Some(first) => first,
+                None => frames::next(stream, &mut buffer, file.is_some())?,
+            };
+            match next {
+                Next::EndOfStream => return Ok((clock, targets)),
                 Next::EndOfFile => {
                     let (target, mut out) = file.take().ok_or(ErrorKind::InvalidData)?;
                     out.flush().map_err(|error| Failure::told(&target.failed(error)))?;
@@ -137,7 +157,7 @@ impl<'a> Asking<'a> {
     }
 
     /// Finds out what files hold, and names them.
-    fn keep(&self, targets: Vec<Target>) -> Result<Answer, String> {
+    fn keep(&self, targets: Vec<Target>, clock: Option<Ahead>) -> Result<Answer, String> {
         let paths = targets.iter().map(|target| target.now().to_owned()).collect();
         let held = {
             let _one = self.surveys.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,7 +168,7 @@ impl<'a> Asking<'a> {
             files.push(target.path().to_owned());
             size = size.saturating_add(target.name().map_err(|error| error.to_string())?);
         }
-        Ok(Answer::Saved { files, bytes: size, held })
+        Ok(Answer::Saved { files, bytes: size, held, clock })
     }
 
     fn why(&self, failure: &Failure) -> String {
@@ -173,6 +193,25 @@ impl<'a> Asking<'a> {
             },
         }
     }
+}
+
+/// Asks a host for its time. What it sends that is no answer is in `buffer`, and returned.
+fn ask_the_time(
+    stream: &mut Stream<'_>,
+    buffer: &mut Vec<u8>,
+) -> io::Result<(Option<Ahead>, Option<Next>)> {
+    let mut known: Option<Ahead> = None;
+    for _ in 0..=QUESTIONS {
+        let asked = Asked::now();
+        stream.tell(clocks::ASK);
+        let next = frames::next(stream, buffer, false)?;
+        match clocks::answered(buffer).filter(|_| next == Next::Bytes) {
+            Some(there) => known = Some(asked.answered(there).better(known)),
+            None => return Ok((known, Some(next))),
+        }
+    }
+    stream.tell(clocks::GO);
+    Ok((known, None))
 }
 
 /// Why nothing was received.
@@ -203,7 +242,8 @@ fn is_stream(error: &io::Error) -> bool {
 /// What flightctl is asked for there, `elapsed` after the window was chosen. Times before now are
 /// counted on each host's own clock, so that those whose clocks are wrong give the same time.
 fn args(since: Edge, until: Edge, elapsed: Duration) -> Vec<String> {
-    let mut args: Vec<String> = ["save", "-o", "-", "--frames"].map(str::to_owned).into();
+    let mut args: Vec<String> =
+        ["save", "-o", "-", "--frames", "--clock"].map(str::to_owned).into();
     let elapsed = nanos(elapsed);
     let mut edge = |option: &str, edge: Edge| {
         let mut arg = format!("--{option}=");
@@ -236,7 +276,7 @@ mod tests {
     fn the_window_is_the_same_for_who_is_asked_later() {
         let line = |since, until, ms| {
             let args = args(since, until, Duration::from_millis(ms)).join(" ");
-            args.strip_prefix("save -o - --frames ").unwrap().to_owned()
+            args.strip_prefix("save -o - --frames --clock ").unwrap().to_owned()
         };
         let second = 1_000_000_000;
         assert_eq!(

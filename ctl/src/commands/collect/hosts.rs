@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::ssh;
+
 /// Most bytes of a list: 16 MiB are a quarter of a million names.
 const LIST_MAX: u64 = 16 << 20;
 /// Most bytes of a name: that of its file has more.
@@ -45,6 +47,20 @@ pub(super) enum HostsError {
         .path.display()
     )]
     Name {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// What it says.
+        name: String,
+    },
+    /// It has a colon, and no port behind that.
+    #[error(
+        "{}:{line}: {name:?} has no port behind its colon: write HOST:PORT, or [ADDRESS]:PORT of \
+         IPv6",
+        .path.display()
+    )]
+    Port {
         /// The file.
         path: PathBuf,
         /// Its line, from 1.
@@ -94,6 +110,9 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Host>, HostsError> {
         if name.starts_with('-') || name.contains(odd) || name.len() > NAME_MAX {
             return Err(HostsError::Name { path: path.into(), line, name: name.to_owned() });
         }
+        if ssh::host::parse(name).is_none() {
+            return Err(HostsError::Port { path: path.into(), line, name: name.to_owned() });
+        }
         let stem = stem(name);
         if let Some(first) = seen.insert(stem.clone(), line) {
             return Err(HostsError::Twice { path: path.into(), first, second: line, stem });
@@ -105,7 +124,7 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Host>, HostsError> {
 
 /// The name of a host as one of a file, in every file system and shell.
 fn stem(name: &str) -> String {
-    let name = name.strip_prefix("ssh://").unwrap_or(name);
+    let name = name.strip_prefix("ssh://").unwrap_or(name).replace(['[', ']'], "");
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-@.".contains(c);
     let stem: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     // Neither hidden nor an option.
@@ -125,12 +144,16 @@ mod tests {
     fn a_name_a_line() {
         let pair = |name: &str, stem: &str| (name.to_owned(), stem.to_owned());
         assert_eq!(
-            names("# all of them\nweb1\n\n  root@web2 # slow\nssh://a@db:2222\n../x\n"),
+            names(
+                "# all of them\nweb1\n\n  root@web2 # slow\nssh://a@db:2222\n../x\nb:22\n[::1]:22\n"
+            ),
             Ok(vec![
                 pair("web1", "web1"),
                 pair("root@web2", "root@web2"),
                 pair("ssh://a@db:2222", "a@db_2222"),
                 pair("../x", "_.._x"),
+                pair("b:22", "b_22"),
+                pair("[::1]:22", "__1_22"),
             ])
         );
     }
@@ -143,6 +166,7 @@ mod tests {
             ("two words", "list:1:"),
             ("a\u{1b}[2J", "list:1:"),
             (&"x".repeat(201), "list:1:"),
+            ("web1\nweb2:ssh", "list:2: \"web2:ssh\" has no port"),
             ("a:1\nb\na_1\n", "lines 1 and 3 would both be saved as a_1.flight"),
         ] {
             let error = names(text).unwrap_err();

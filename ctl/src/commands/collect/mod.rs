@@ -22,6 +22,7 @@ use anyhow::Context;
 
 use self::ask::{Answer, Asking};
 use self::hosts::Host;
+use self::table::Times;
 use super::prelude::*;
 use crate::follow::stop::Stop;
 use crate::guard;
@@ -37,7 +38,7 @@ const PARALLEL_MAX: u16 = 256;
 /// Arguments of `collect`.
 #[derive(Debug, clap::Args)]
 pub struct CollectArgs {
-    /// A file with the name of a host on each line, as ssh takes it; `#` begins a comment. `-`:
+    /// A file with the name of a host on each line, as --ssh takes it; `#` begins a comment. `-`:
     /// standard input.
     #[arg(long, value_name = "FILE")]
     hosts: PathBuf,
@@ -165,13 +166,14 @@ impl Plan for CollectPlan {
         guard::watch();
         let stop = Stop::on_signals(None)?;
         let rows = self.ask(hosts, &Asking::new(self, begun, &stop))?;
+        let times = self.times();
         let text = if self.json {
             table::json(&rows)?
         } else {
-            table::text(&rows, &crate::zone::system())
+            table::text(&rows, times, &crate::zone::system())
         };
         Output::standard().print(text.as_bytes())?;
-        Ok(table::exit(&rows))
+        Ok(table::exit(&rows, times))
     }
 }
 
@@ -184,6 +186,12 @@ impl CollectPlan {
             0 => format!("{stem}.flight"),
             n => format!("{stem}~{}.flight", n + 1),
         })
+    }
+
+    /// What a wrong clock does to windows.
+    fn times(&self) -> Times {
+        let is_wall = |edge| matches!(edge, Edge::Wall(_));
+        if is_wall(self.since) || is_wall(self.until) { Times::OfDay } else { Times::BeforeNow }
     }
 
     /// Asks all, some at a time.

@@ -1,9 +1,9 @@
 //! What ssh writes, until a time: nobody has to be waited for who says nothing.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,7 @@ const SAID_MAX: usize = 4096;
 /// A running ssh, in a process group of its own, which ends with this.
 pub(super) struct Stream<'a> {
     child: Child,
+    stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     stderr: Option<ChildStderr>,
     said: Vec<u8>,
@@ -41,14 +42,16 @@ impl<'a> Stream<'a> {
         most: u64,
         stop: &'a Stop,
     ) -> io::Result<Self> {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = command.spawn()?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.process_group(0).spawn()?;
+        let stdin = child.stdin.take();
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let now = Instant::now();
         let until = now.checked_add(time).unwrap_or(now);
         let stdout = stdout.ok_or(ErrorKind::BrokenPipe)?;
         Ok(Self {
             child,
+            stdin,
             stdout,
             stderr,
             said: Vec::new(),
@@ -57,6 +60,18 @@ impl<'a> Stream<'a> {
             left: most,
             has_ended: false,
         })
+    }
+
+    /// Tells it a byte, which a pipe always has room for; if it has ended, its output says so.
+    pub(super) fn tell(&mut self, byte: u8) {
+        if self.stdin.as_mut().is_some_and(|stdin| stdin.write_all(&[byte]).is_err()) {
+            self.stdin = None;
+        }
+    }
+
+    /// There is nothing more to tell.
+    pub(super) fn told(&mut self) {
+        self.stdin = None;
     }
 
     /// The last line that it said beside what it sent.

@@ -3,15 +3,17 @@
 mod file;
 
 use std::collections::BTreeSet;
+use std::io;
 use std::mem;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use flightrec_format::ring::LaneStream;
 
 use super::prelude::*;
+use crate::clocks;
 use crate::coverage::{self, Report};
 use crate::human::{bytes, counted};
 use crate::options::past::{Past, PastArgs};
@@ -40,6 +42,9 @@ pub struct SaveArgs {
     /// Write files one behind the other, in frames, to standard output: for `flightctl collect`.
     #[arg(long, hide = true)]
     frames: bool,
+    /// Before that, answer what the time is here, as `flightctl collect` asks.
+    #[arg(long, hide = true, requires = "frames")]
+    clock: bool,
 }
 
 /// A window to save.
@@ -51,6 +56,8 @@ pub struct SavePlan {
     strict: bool,
     /// Whether files go to standard output in frames.
     frames: bool,
+    /// Whether somebody asks for the time first.
+    clock: bool,
 }
 
 impl Arguments for SaveArgs {
@@ -70,11 +77,11 @@ impl Arguments for SaveArgs {
     type Plan = SavePlan;
 
     fn plan(self, recorder: RecorderArgs, now: &Zoned) -> Result<SavePlan> {
-        let Self { past, target, strict, frames } = self;
+        let Self { past, target, strict, frames, clock } = self;
         if frames && !target.is_standard() {
             bail!("--frames is for standard output: -o -");
         }
-        Ok(SavePlan { past: past.plan(&recorder, now)?, target, strict, frames })
+        Ok(SavePlan { past: past.plan(&recorder, now)?, target, strict, frames, clock })
     }
 
     fn window(&self) -> Option<&WindowArgs> {
@@ -89,6 +96,10 @@ impl Arguments for SaveArgs {
 impl Plan for SavePlan {
     fn run(&self) -> Result<Exit> {
         Target::check(&self.target)?;
+        if self.clock {
+            clocks::answer(io::stdin().lock(), io::stdout().lock())
+                .context("can't tell the time over standard input and output")?;
+        }
         let zone = crate::zone::system();
         let mut saved = Saved {
             plan: self,
