@@ -83,6 +83,7 @@ pub struct Ahead {
 
 impl Ahead {
     /// The one that is known better.
+    #[must_use]
     pub fn better(self, other: Option<Self>) -> Self {
         other.filter(|other| other.within < self.within).unwrap_or(self)
     }

@@ -169,7 +169,7 @@ fn azure_has_objects_of_many_blocks_whoever_is_killed() {
     for round in 0..8 {
         shipper.start().expect("flight-ship");
         let has_begun = || !server.begun().expect("names").is_empty();
-        assert!(round > 0 || wait_until(Duration::from_secs(60), has_begun), "{}", shipper.log());
+        assert!(round > 0 || wait_until(Duration::from_mins(1), has_begun), "{}", shipper.log());
         thread::sleep(Duration::from_millis(250 * round));
         shipper.kill();
         // Some blocks of an object are there, and not the object.
