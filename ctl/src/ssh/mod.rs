@@ -26,7 +26,7 @@ pub const NO_CONNECTION: i32 = 255;
 pub struct SshArgs {
     /// Run flightctl on HOST, over ssh, and show what it prints. HOST is all that ssh takes: a
     /// name, user@name, an alias of ~/.ssh/config; with a port, as in user@name:2222 or
-    /// [::1]:2222. Files, times of day and directories are those of HOST.
+    /// `[::1]:2222`. Files, times of day and directories are those of HOST.
     #[arg(long, global = true, display_order = 910, value_name = "HOST")]
     pub ssh: Option<String>,
     /// The ssh program; it gets ssh's arguments.
