@@ -44,9 +44,7 @@ impl Exit {
             Self::Error => "error; standard error says what, and what to do",
             Self::Incomplete => "events are missing, and --strict was given",
             Self::Unanswered => "a host did not answer; the table says why",
-            Self::Partial => {
-                "all hosts answered, but a window is incomplete, or of other times by a wrong clock"
-            }
+            Self::Partial => "all hosts answered, but a window is incomplete, or of another time",
         }
     }
 }
