@@ -36,7 +36,7 @@ pub(crate) enum Bench {
     },
     /// Cost of recording for a system call, an open, a pipe round trip and a build, compared with
     /// BPF programs that do nothing, that read the clock and that also store 16 bytes, and with
-    /// ftrace and perf; also the bytes per event.
+    /// ftrace, perf and bpftrace; also the bytes per event.
     Overhead {
         /// Number of rounds.
         #[arg(long, default_value_t = overhead::ROUNDS)]

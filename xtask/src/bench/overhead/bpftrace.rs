@@ -25,6 +25,8 @@ pub(super) struct Bpftrace {
     process: Child,
     /// What its own child reads; both end when this is closed.
     ask: File,
+    /// Where its output goes: it writes a last word there.
+    answers: File,
     messages: PathBuf,
 }
 
@@ -40,7 +42,7 @@ impl Bpftrace {
         // Opened for both, so that neither end waits for the other to be there.
         let open = |path: &Path| File::options().read(true).write(true).open(path);
         let mut commands = open(&ask)?;
-        let mut answers = open(&answer)?;
+        let answers = open(&answer)?;
         commands.write_all(b".")?;
         let messages = folder.join("bpftrace.messages");
         let program =
@@ -57,15 +59,15 @@ impl Bpftrace {
             .stderr(File::create(&messages)?);
         let process =
             die_with_parent(&mut command, Signal::SIGKILL).spawn().context("can't run bpftrace")?;
-        let mut bpftrace = Self { process, ask: commands, messages };
+        let mut bpftrace = Self { process, ask: commands, answers, messages };
         // Open for writing here as well, the answers do not end with a bpftrace that fails.
-        while poll(&mut [PollFd::new(answers.as_fd(), PollFlags::POLLIN)], LOOK)? == 0 {
+        while poll(&mut [PollFd::new(bpftrace.answers.as_fd(), PollFlags::POLLIN)], LOOK)? == 0 {
             if let Some(status) = bpftrace.process.try_wait()? {
                 let said = read_to_string(&bpftrace.messages)?;
                 bail!("bpftrace {name}: {status}: {said}");
             }
         }
-        answers.read_exact(&mut [0])?;
+        bpftrace.answers.read_exact(&mut [0])?;
         Ok(bpftrace)
     }
 
