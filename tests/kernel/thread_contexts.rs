@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use flightrec_format::abi::publisher::{PUBLISHERS, Publisher, Publishers};
+use flightrec_format::abi::record::fold;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_tests::{Recorder, Sandbox, c_dynamic, wait_until};
 use serde_json::Value;
@@ -245,8 +246,6 @@ fn a_slow_call_without_a_switch() {
     const ROUNDS: usize = 400;
     /// What is published for a call that takes no time.
     const QUICK: u64 = 1 << 63;
-    /// A call that is as long is slow, ns: about 1 ms (`fold::LIMIT_NS`).
-    const SLOW: u64 = 1 << 20;
     let recorder = start(ON);
     let program = c_dynamic("contexts", &["-DOWN", "-fPIE", "-pie", VARIABLE]);
     let mut command = Command::new(program);
@@ -268,7 +267,7 @@ fn a_slow_call_without_a_switch() {
     let switches: Vec<u64> = of_it("switch").map(|(time, _)| time).collect();
     let (mut right, mut all) = (0, 0);
     for (time, exit) in of_it("sys_exit").filter(|(_, exit)| exit["syscall"] == "read") {
-        let Some(took) = number(&exit, "duration_ns").filter(|took| *took >= SLOW) else {
+        let Some(took) = number(&exit, "duration_ns").filter(|took| *took >= fold::LIMIT_NS) else {
             continue;
         };
         let began = time - took;

@@ -6,6 +6,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::ring::{Coverage, Gap};
 
 use super::Report;
+use crate::pipeline::Doubt;
 use crate::window::Window;
 
 impl Report {
@@ -31,8 +32,7 @@ impl Report {
         }
         self.untold = self.untold.saturating_add(next.untold);
         for doubt in next.doubts {
-            let is_same =
-                |of: &&mut crate::pipeline::Doubt| (of.cpu, of.part) == (doubt.cpu, doubt.part);
+            let is_same = |of: &&mut Doubt| (of.cpu, of.part) == (doubt.cpu, doubt.part);
             match self.doubts.iter_mut().find(is_same) {
                 Some(of) => {
                     of.until = of.until.max(doubt.until);

@@ -23,6 +23,7 @@ use crate::pipeline::Doubt;
 use crate::source::history::{Chapter, Foretold};
 use crate::source::{Recording, detached};
 use crate::window::Window;
+use crate::windows::Windows;
 
 /// The coverage of a window.
 #[derive(Debug)]
@@ -110,6 +111,14 @@ impl Report {
             off: recording.meta.lanes.off(),
             switched_off: recording.meta.switched_off.clone(),
         }
+    }
+
+    /// Of each stretch of a chapter's window that is told by itself, for a question about all
+    /// events.
+    pub fn of_all(chapter: &Chapter, windows: &Windows) -> Vec<Self> {
+        let Chapter { recording, clock, .. } = chapter;
+        let of = |window| Self::new(recording, window, clock.now).with_all_lacking(&recording.meta);
+        told(windows).iter().map(of).collect()
     }
 
     /// The same for a question that can't be answered of these events.

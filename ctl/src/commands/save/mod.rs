@@ -14,7 +14,7 @@ use flightrec_format::ring::LaneStream;
 
 use super::prelude::*;
 use crate::clocks;
-use crate::coverage::{self, Report};
+use crate::coverage::Report;
 use crate::human::{bytes, counted};
 use crate::options::past::{Past, PastArgs};
 use crate::options::target::TargetArgs;
@@ -171,11 +171,7 @@ impl Visitor<anyhow::Error> for Saved<'_> {
         let is_stretch = chapter.joins.is_some();
         let is_empty = windows.is_empty() || events == 0 && !is_stretch;
         if !is_told || !chapter.is_foretold {
-            let reports = coverage::told(&windows);
-            let reports = reports.iter().map(|window| {
-                Report::new(recording, window, chapter.clock.now).with_all_lacking(&recording.meta)
-            });
-            let reports: Vec<Report> = reports.collect();
+            let reports = Report::of_all(&chapter, &windows);
             if is_empty {
                 self.seam.between(&chapter, windows.hull(), &mut wall, self.zone);
             } else {

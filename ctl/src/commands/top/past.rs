@@ -15,7 +15,7 @@ use super::plan::{PastPlan, TopPlan};
 use super::table::{Row, Table};
 use crate::announce::announce;
 use crate::boots::{self, BootId};
-use crate::coverage::{self, Report};
+use crate::coverage::Report;
 use crate::exit::Exit;
 use crate::output::{Output, note};
 use crate::pipeline::events;
@@ -84,11 +84,7 @@ impl Whole<'_> {
         if windows.is_empty() && chapter.joins.is_some_and(|joins| joins.behind) {
             return;
         }
-        let told = coverage::told(&windows);
-        let reports = told.iter().map(|window| {
-            Report::new(recording, window, chapter.clock.now).with_all_lacking(&recording.meta)
-        });
-        self.told.add(chapter, reports.collect(), &windows, &mut wall);
+        self.told.add(chapter, Report::of_all(chapter, &windows), &windows, &mut wall);
         for window in windows.iter() {
             self.add(recording, window);
         }

@@ -14,7 +14,7 @@ use super::plan::WhyPlan;
 use super::question::{Found, Question};
 use super::{json, text};
 use crate::announce::announce;
-use crate::coverage::{self, Report};
+use crate::coverage::Report;
 use crate::exit::Exit;
 use crate::memory;
 use crate::options::past::Past;
@@ -187,11 +187,7 @@ impl Whole<'_> {
         }
         if !windows.is_empty() {
             self.until = self.until.max(windows.hull().until);
-            let told = coverage::told(&windows);
-            let reports = told.iter().map(|window| {
-                Report::new(recording, window, chapter.clock.now).with_all_lacking(&recording.meta)
-            });
-            let reports: Vec<Report> = reports.collect();
+            let reports = Report::of_all(chapter, &windows);
             self.complete &= reports.iter().all(Report::is_complete);
             self.told.add(chapter, reports, &windows, &mut wall);
         }

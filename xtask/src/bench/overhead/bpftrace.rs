@@ -10,9 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use flightrec_tests::die_with_parent;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::Signal;
-use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
 
+use super::fifo;
 use crate::command::repository;
 
 /// Pages of each CPU's buffer: 16 MiB, as perf is given.
@@ -34,15 +33,7 @@ impl Bpftrace {
     /// Starts `bpftrace/NAME.bt`; its programs are attached when this returns.
     pub(super) fn start(folder: &Path, name: &str) -> Result<Self> {
         let (ask, answer) = (folder.join("bpftrace.ask"), folder.join("bpftrace.answer"));
-        for path in [&ask, &answer] {
-            if !path.exists() {
-                mkfifo(path, Mode::from_bits_truncate(0o600))?;
-            }
-        }
-        // Opened for both, so that neither end waits for the other to be there.
-        let open = |path: &Path| File::options().read(true).write(true).open(path);
-        let mut commands = open(&ask)?;
-        let answers = open(&answer)?;
+        let (mut commands, answers) = (fifo::open(&ask)?, fifo::open(&answer)?);
         commands.write_all(b".")?;
         let messages = folder.join("bpftrace.messages");
         let program =

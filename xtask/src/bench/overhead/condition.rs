@@ -13,10 +13,9 @@ use flightrec_format::abi::state::{Bucket, CpuState, TIMED_BUCKETS};
 use flightrec_format::live::{Generation, Recording};
 use flightrec_tests::{Options, Recorder, die_with_parent};
 use nix::sys::signal::Signal;
-use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
 
 use super::bpftrace::Bpftrace;
+use super::fifo;
 use super::part::{Part, without};
 use crate::command::{cargo, probe, repository, run as run_command};
 
@@ -351,11 +350,7 @@ pub(super) fn floor(which: &str) -> Result<Beside> {
 /// `perf record` on all CPUs, the oldest overwritten; it writes what it holds when it ends.
 fn perf(folder: &Path) -> Result<Beside> {
     let (ask, answer) = (folder.join("perf.ask"), folder.join("perf.answer"));
-    for path in [&ask, &answer] {
-        if !path.exists() {
-            mkfifo(path, Mode::from_bits_truncate(0o600))?;
-        }
-    }
+    let (mut control, answers) = (fifo::open(&ask)?, fifo::open(&answer)?);
     let mut command = Command::new("perf");
     command
         .args(["record", "-q", "-a", "--overwrite", "-m", "16M", "-D", "-1", "-o"])
@@ -366,9 +361,6 @@ fn perf(folder: &Path) -> Result<Beside> {
     }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let perf = die_with_parent(&mut command, Signal::SIGKILL).spawn().context("can't run perf")?;
-    // Opened for both, so that neither end waits for the other to be there, or sees its end.
-    let open = |path: &Path| fs::File::options().read(true).write(true).open(path);
-    let (mut control, answers) = (open(&ask)?, open(&answer)?);
     control.write_all(b"enable\n")?;
     let mut line = String::new();
     BufReader::new(answers).read_line(&mut line)?;

@@ -7,6 +7,7 @@
 mod bpftrace;
 mod condition;
 mod density;
+mod fifo;
 mod part;
 mod table;
 mod workload;
