@@ -28,12 +28,13 @@ use flightrec_format::abi::publisher::{
     PEEK_MAX, PUBLISHER_WAYS, Peek, Publisher, Publishers as Table, publisher_place,
 };
 use flightrec_format::abi::slot::KTHREAD;
+use flightrec_format::architecture::Architecture;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, sys};
 use flightrec_format::slots;
 use tracing::{debug, warn};
 
-use self::variable::{Defined, Memory, Variable};
+use self::variable::{Defined, Layout, Memory, Variable};
 use crate::attachments::{MAPPING_WALK, MEMORY_PEEK};
 use crate::binaries::{self, Files};
 use crate::recording::Recording;
@@ -170,6 +171,7 @@ fn find(
     files: &Files,
     known: &mut HashMap<FileName, Defined>,
 ) -> Option<Variable> {
+    let layout = Layout::of(Architecture::HERE);
     let mut seen = HashSet::new();
     for (mapping, path) in files {
         // Pieces of a file follow one another; the first one begins with its head. To read memory
@@ -183,7 +185,7 @@ fn find(
             *defined
         } else {
             // Not all there: it is looked at again.
-            let Some(defined) = variable::look_up(memory, mapping.start) else { continue };
+            let Some(defined) = variable::look_up(memory, layout, mapping.start) else { continue };
             if known.len() >= FILES_MAX {
                 known.clear();
             }
@@ -193,7 +195,7 @@ fn find(
         let found = match defined {
             Defined::No => None,
             Defined::Program(variable) => Some(variable),
-            Defined::Library(slot) => variable::resolve(memory, mapping.start, &slot),
+            Defined::Library(slot) => variable::resolve(memory, layout, mapping.start, &slot),
         };
         if found.is_some() {
             return found;

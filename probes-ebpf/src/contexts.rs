@@ -20,7 +20,7 @@ use flightrec_format::abi::id::{SpanId, TraceId};
 use flightrec_format::abi::kinds::ThreadContext;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::publisher::{
-    AGAIN_SHIFT, CONTEXT_RECORD, ContextRecord, DTV, DTV_ENTRY, MODULES_MAX, PEEK_MAX,
+    AGAIN_SHIFT, CONTEXT_RECORD, ContextRecord, DTV_ENTRY, MODULES_MAX, PEEK_MAX,
     PUBLISHER_WAYS, PUBLISHERS, Peek, Publisher, Publishers, SEEN, SEEN_SETS, SEEN_WAYS,
     ThreadPointerOffsets, VALID, publisher_place,
 };
@@ -51,7 +51,8 @@ static PEEKED: Array<Peek> = Array::with_max_entries(1, 1 << 10);
 
 /// Filled by the loader, where the kernel tells.
 #[unsafe(no_mangle)]
-static THREAD_POINTER_OFFSETS: ThreadPointerOffsets = ThreadPointerOffsets { thread_pointer: 0 };
+static THREAD_POINTER_OFFSETS: ThreadPointerOffsets =
+    ThreadPointerOffsets { thread_pointer: 0, vector: 0 };
 
 /// THREAD, TIME, and the record.
 const ROOM: usize = NAMES + 8 + size_of::<ThreadContext>();
@@ -219,7 +220,9 @@ fn part(module: u32, pointer: u64) -> Option<u64> {
     if module >= MODULES_MAX {
         return None;
     }
-    let vector = word(pointer.wrapping_add(DTV))?;
+    // SAFETY: a static of ours; volatile because the loader replaces its value.
+    let at = unsafe { (&raw const THREAD_POINTER_OFFSETS.vector).read_volatile() };
+    let vector = word(pointer.wrapping_add(u64::from(at)))?;
     // How many modules it has room for stands before it (`dtv[-1].counter`).
     let room = word(vector.wrapping_sub(DTV_ENTRY))?;
     if u64::from(module) > room {

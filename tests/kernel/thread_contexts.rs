@@ -11,6 +11,7 @@ use std::time::Duration;
 use flightrec_format::abi::publisher::{PUBLISHERS, Publisher, Publishers};
 use flightrec_format::abi::record::fold;
 use flightrec_format::live::map::ArrayMap;
+use flightrec_tests::contexts::{self, Round, right};
 use flightrec_tests::{Recorder, Sandbox, c_dynamic, wait_until};
 use serde_json::Value;
 
@@ -81,21 +82,8 @@ impl Published {
         let mut text = String::new();
         self.output.read_to_string(&mut text).expect("text");
         assert!(self.child.wait().expect("its end").success());
-        let mut threads: HashMap<u64, Vec<Round>> = HashMap::new();
-        for line in text.lines() {
-            let numbers: Vec<u64> = line.split(' ').map(|n| n.parse().expect("a number")).collect();
-            let [tid, before, after, span] = numbers[..] else { panic!("{line}") };
-            threads.entry(tid).or_default().push(Round { before, after, span });
-        }
-        threads
+        contexts::published(&text)
     }
-}
-
-/// A thread published `span` between two moments; 0: none.
-struct Round {
-    before: u64,
-    after: u64,
-    span: u64,
 }
 
 /// The events of a dump.
@@ -110,39 +98,6 @@ fn events(output: &Output) -> Vec<Value> {
     let text = str::from_utf8(&output.stdout).expect("text");
     let objects = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
     objects.filter(|object: &Value| object.get("tid").is_some()).collect()
-}
-
-/// Which of the switches away from these threads have the right span: how many, of how many.
-fn right(switches: &[Value], threads: &HashMap<u64, Vec<Round>>) -> (usize, usize) {
-    let (mut right, mut all) = (0, 0);
-    for switch in switches {
-        let Some(rounds) = threads.get(&switch["tid"].as_u64().expect("a thread")) else {
-            continue;
-        };
-        let time = switch["mono_ns"].as_u64().expect("a time");
-        let behind = rounds.partition_point(|round| round.before <= time);
-        // Before its first round and behind its last one it publishes nothing, and then what is
-        // none.
-        let Some(round) = behind.checked_sub(1).map(|at| &rounds[at]) else { continue };
-        if behind == rounds.len() {
-            continue;
-        }
-        let shown = switch["span_id"].as_str().map(|text| u64::from_str_radix(text, 16));
-        let shown = shown.map_or(0, |span| span.expect("hexadecimal"));
-        // In the middle of a change it is the one, the other, or none.
-        let may_be = if time <= round.after {
-            let before = behind.checked_sub(2).map_or(0, |at| rounds[at].span);
-            vec![before, round.span, 0]
-        } else {
-            vec![round.span]
-        };
-        all += 1;
-        right += usize::from(may_be.contains(&shown));
-        if !may_be.contains(&shown) {
-            eprintln!("at {time}: {shown:x}, and not {:x} since {}", round.span, round.after);
-        }
-    }
-    (right, all)
 }
 
 /// Has a program publish, and holds what was recorded against it. Returns how the process was

@@ -54,6 +54,13 @@ static void graph(void) {
     pthread_join(thread, NULL);
 }
 
+// Where the mark's arguments are, as the machine's assembler writes it.
+#ifdef __aarch64__
+#define PLACES "-4@42 -4@%w0 8@%1 -4@%2"
+#else
+#define PLACES "-4@$42 -4@%k0 8@%1 -4@%2"
+#endif
+
 // The counter of listeners, and the mark, as <sys/sdt.h> makes them (version 3 of the note:
 // address, base, semaphore; provider, name, arguments).
 __attribute__((section(".probes"), used)) volatile unsigned short mark_semaphore;
@@ -71,7 +78,7 @@ NOINLINE void mark(long i) {
                      ".8byte mark_semaphore\n"
                      ".asciz \"tests\"\n"
                      ".asciz \"passed\"\n"
-                     ".asciz \"-4@$42 -4@%k0 8@%1 -4@%2\"\n"
+                     ".asciz \"" PLACES "\"\n"
                      "994: .balign 4\n"
                      ".popsection\n"
                      :

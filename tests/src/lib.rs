@@ -9,6 +9,7 @@
 
 pub mod azure_server;
 mod bpf;
+pub mod contexts;
 mod control_group;
 mod cpu_group;
 pub mod documentation;

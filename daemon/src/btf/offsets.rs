@@ -7,6 +7,7 @@ use flightrec_format::abi::probe::{
     IoWaitOffsets, MappingOffsets, Offsets, ReclaimShape, RingOffsets, SocketOffsets,
     ThrottleOffsets, VictimShape,
 };
+use flightrec_format::abi::publisher::ThreadPointerOffsets;
 use flightrec_format::architecture::Architecture;
 
 use super::{Btf, BtfError, ring};
@@ -115,11 +116,20 @@ pub const RING: Group =
 pub const DISK: Group =
     Group { global: "DISK_OFFSETS", read: |btf| Ok(words(&read_disk_offsets(btf)?)) };
 
-/// Where a thread's own variables are in user space, on x86_64. (aarch64 has
-/// `thread.uw.tp_value`; its layout of these variables is another one.)
+/// Where a thread's own variables are in user space.
 pub const THREAD_POINTER: Group = Group {
     global: "THREAD_POINTER_OFFSETS",
-    read: |btf| Ok(vec![btf.member_offset("task_struct", "thread.fsbase")?]),
+    read: |btf| {
+        let (member, vector) = match Architecture::HERE {
+            Architecture::X86_64 => ("thread.fsbase", 8),
+            // A program's first thread sets the register itself, and the kernel has its value from
+            // the first switch away from the thread on (`tls_preserve_current_state`,
+            // arch/arm64/kernel/process.c, Linux 6.1).
+            Architecture::Aarch64 => ("thread.uw.tp_value", 0),
+        };
+        let thread_pointer = btf.member_offset("task_struct", member)?;
+        Ok(words(&ThreadPointerOffsets { thread_pointer, vector }))
+    },
 };
 
 /// What the walk over mapped files reads.
@@ -228,6 +238,9 @@ unsafe impl Words for DiskOffsets {}
 
 // SAFETY: as above.
 unsafe impl Words for MappingOffsets {}
+
+// SAFETY: as above.
+unsafe impl Words for ThreadPointerOffsets {}
 
 /// The members in their order.
 fn words<T: Words>(offsets: &T) -> Vec<u32> {

@@ -6,6 +6,7 @@
 //! them.
 
 use flightrec_format::abi::publisher::{MODULES_MAX, SYMBOL};
+use flightrec_format::architecture::Architecture;
 
 /// Memory of a process.
 pub(super) trait Memory {
@@ -46,19 +47,80 @@ pub(super) struct Slot {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlotForm {
-    /// `R_X86_64_TLSDESC`: a function and its argument.
+    /// A function and its argument.
     Descriptor,
-    /// `R_X86_64_DTPMOD64`: a module and an offset.
+    /// A module and an offset.
     Index,
-    /// `R_X86_64_TPOFF64`: bytes from the thread pointer on.
+    /// Bytes from the thread pointer on.
     Static,
+}
+
+/// How a machine lays thread-local storage out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    machine: Architecture,
+    /// The static part is behind the thread pointer, and a head of the C library's of so many
+    /// bytes (variant I of the ABI). `None`: it is before the thread pointer (variant II).
+    head: Option<u64>,
+    /// Types of the relocations by which the dynamic linker writes a [`SlotForm`].
+    descriptor: u32,
+    index: u32,
+    fixed: u32,
+}
+
+/// `R_X86_64_TLSDESC`, `R_X86_64_DTPMOD64`, `R_X86_64_TPOFF64`.
+const X86_64: Layout =
+    Layout { machine: Architecture::X86_64, head: None, descriptor: 36, index: 16, fixed: 18 };
+
+/// `R_AARCH64_TLSDESC`, `R_AARCH64_TLS_DTPMOD`, `R_AARCH64_TLS_TPREL`; the head is the C library's
+/// `tcbhead_t` (sysdeps/aarch64/nptl/tls.h, glibc 2.36).
+const AARCH64: Layout = Layout {
+    machine: Architecture::Aarch64,
+    head: Some(16),
+    descriptor: 1031,
+    index: 1028,
+    fixed: 1030,
+};
+
+impl Layout {
+    /// That of a machine.
+    pub(super) const fn of(machine: Architecture) -> &'static Self {
+        match machine {
+            Architecture::X86_64 => &X86_64,
+            Architecture::Aarch64 => &AARCH64,
+        }
+    }
+
+    /// Where the program's own part is, from the thread pointer on, if it has such an address, size
+    /// and alignment (`_dl_determine_tlsoffset`, elf/dl-tls.c, glibc 2.36).
+    fn program(&self, (address, size, align): (u64, u64, u64)) -> u64 {
+        let below = align.max(1).wrapping_sub(1);
+        match self.head {
+            // The first place behind the head that is aligned as the address is.
+            Some(head) => head.wrapping_add(address.wrapping_sub(head) & below),
+            // It ends at the thread pointer, moved down so that it is aligned.
+            None => {
+                let moved = 0u64.wrapping_sub(address.wrapping_add(size)) & below;
+                0u64.wrapping_sub(size).wrapping_sub(moved)
+            }
+        }
+    }
+
+    /// A place of the static part, by an offset that the dynamic linker wrote. `None`: it is on the
+    /// wrong side of the thread pointer, or far, and so not the linker's word.
+    fn place(&self, offset: u64) -> Option<Variable> {
+        let offset = offset as i64;
+        let is_there = match self.head {
+            Some(head) => offset >= head as i64 && offset < 1 << 31,
+            None => offset < 0 && offset > -(1 << 31),
+        };
+        is_there.then_some(Variable { module: 0, offset })
+    }
 }
 
 /// `ELFMAG`, `ELFCLASS64`, `ELFDATA2LSB`, `EV_CURRENT`.
 const IDENT: [u8; 7] = [0x7f, b'E', b'L', b'F', 2, 1, 1];
 const HEADER: usize = 64;
-/// `EM_X86_64`.
-const MACHINE: u16 = 62;
 /// `ET_EXEC`, `ET_DYN`.
 const TYPES: [u16; 2] = [2, 3];
 const SEGMENT: usize = 56;
@@ -82,14 +144,11 @@ const RELOCATION: usize = 24;
 const RELOCATIONS_MAX: u64 = 4 << 20;
 /// What is read of them at once: whole ones.
 const RELOCATIONS_STEP: usize = RELOCATION * 170;
-/// `R_X86_64_DTPMOD64`, `R_X86_64_TPOFF64`, `R_X86_64_TLSDESC`.
-const DTPMOD: u32 = 16;
-const TPOFF: u32 = 18;
-const TLSDESC: u32 = 36;
 
 /// A file as it is mapped.
 struct Image<'a, M> {
     memory: &'a M,
+    layout: &'static Layout,
     /// What addresses of the file are less of those in memory.
     bias: u64,
     /// `PT_TLS`: address, size in memory, alignment.
@@ -100,16 +159,11 @@ struct Image<'a, M> {
 
 /// What a file whose first byte is mapped at `base` has of the variable. `None`: it can't be told,
 /// as its memory is not all there.
-pub(super) fn look_up(memory: &impl Memory, base: u64) -> Option<Defined> {
-    let Some(image) = Image::read(memory, base)? else { return Some(Defined::No) };
+pub(super) fn look_up(memory: &impl Memory, layout: &'static Layout, base: u64) -> Option<Defined> {
+    let Some(image) = Image::read(memory, layout, base)? else { return Some(Defined::No) };
     let Some(symbol) = image.symbol()? else { return Some(Defined::No) };
     if image.is_program {
-        let (address, size, align) = image.tls;
-        // The program's part ends at the thread pointer, moved down so that it is aligned
-        // (`_dl_determine_tlsoffset`, elf/dl-tls.c, glibc 2.36, TLS_TCB_AT_TP).
-        let align = align.max(1);
-        let moved = 0u64.wrapping_sub(address.wrapping_add(size)) & align.wrapping_sub(1);
-        let offset = symbol.value.wrapping_sub(size).wrapping_sub(moved);
+        let offset = layout.program(image.tls).wrapping_add(symbol.value);
         return Some(Defined::Program(Variable { module: 0, offset: offset as i64 }));
     }
     Some(image.slot(&symbol)?.map_or(Defined::No, Defined::Library))
@@ -117,29 +171,33 @@ pub(super) fn look_up(memory: &impl Memory, base: u64) -> Option<Defined> {
 
 /// Where the variable of a library is that is mapped from `base` on. `None`: the dynamic linker has
 /// not written it yet.
-pub(super) fn resolve(memory: &impl Memory, base: u64, slot: &Slot) -> Option<Variable> {
+pub(super) fn resolve(
+    memory: &impl Memory,
+    layout: &Layout,
+    base: u64,
+    slot: &Slot,
+) -> Option<Variable> {
     let bias = base.wrapping_sub(first(memory, base)?);
-    let pair = words(memory.read(bias.wrapping_add(slot.at), 16)?.as_slice());
-    let (one, other) = (*pair.first()?, *pair.get(1)?);
-    let fixed = |offset: u64| {
-        // Below the thread pointer, and not far: else it is not the linker's word.
-        let offset = offset as i64;
-        (offset < 0 && offset > -(1 << 31)).then_some(Variable { module: 0, offset })
+    let pair = |address| {
+        let pair = words(memory.read(address, 16)?.as_slice());
+        Some((*pair.first()?, *pair.get(1)?))
     };
-    let dynamic = |module: u64, offset: u64| {
+    let (one, other) = pair(bias.wrapping_add(slot.at))?;
+    let dynamic = |(module, offset): (u64, u64)| {
         let is_good = (1..u64::from(MODULES_MAX)).contains(&module) && offset == slot.value;
         is_good.then_some(Variable { module: module as u32, offset: offset as i64 })
     };
     match slot.form {
-        SlotForm::Static => fixed(one),
-        SlotForm::Index => dynamic(one, other),
-        // The argument is an offset, or where module and offset are (`struct
-        // tlsdesc_dynamic_arg`, sysdeps/x86/dl-tlsdesc.h, glibc 2.36).
+        SlotForm::Static => layout.place(one),
+        SlotForm::Index => dynamic((one, other)),
         SlotForm::Descriptor if one == 0 => None,
-        SlotForm::Descriptor => fixed(other).or_else(|| {
-            let index = words(memory.read(other, 16)?.as_slice());
-            dynamic(*index.first()?, *index.get(1)?)
-        }),
+        // The argument is where module and offset are (`struct tlsdesc_dynamic_arg`,
+        // sysdeps/x86/dl-tlsdesc.h, sysdeps/aarch64/dl-tlsdesc.h, glibc 2.36), or an offset, which
+        // as an address is in the first pages or the kernel's.
+        SlotForm::Descriptor => match pair(other) {
+            Some(pair) => dynamic(pair),
+            None => layout.place(other),
+        },
     }
 }
 
@@ -180,10 +238,13 @@ struct Symbol {
 impl<'a, M: Memory> Image<'a, M> {
     /// `None` inside: no such file, or one without thread-local variables.
     #[expect(clippy::option_option, reason = "outside: whether it could be read; inside: if any")]
-    fn read(memory: &'a M, base: u64) -> Option<Option<Self>> {
+    fn read(memory: &'a M, layout: &'static Layout, base: u64) -> Option<Option<Self>> {
         let header = memory.read(base, HEADER)?;
         let kind = u16_at(&header, 16)?;
-        if !header.starts_with(&IDENT) || !TYPES.contains(&kind) || u16_at(&header, 18)? != MACHINE
+        let machine = u16_at(&header, 18)?;
+        if !header.starts_with(&IDENT)
+            || !TYPES.contains(&kind)
+            || machine != layout.machine.elf_machine()
         {
             return Some(None);
         }
@@ -201,7 +262,7 @@ impl<'a, M: Memory> Image<'a, M> {
         let pairs: Vec<_> = pairs.collect::<Option<_>>()?;
         let dynamic: Vec<_> = pairs.into_iter().take_while(|(tag, _)| *tag != 0).collect();
         let mut image =
-            Self { memory, bias, tls: (tls.2, tls.3, tls.4), dynamic, is_program: false };
+            Self { memory, layout, bias, tls: (tls.2, tls.3, tls.4), dynamic, is_program: false };
         image.is_program = kind == TYPES[0] || image.number(0x6fff_fffb).unwrap_or(0) & PIE != 0;
         Some(Some(image))
     }
@@ -314,7 +375,7 @@ impl<'a, M: Memory> Image<'a, M> {
             while left > 0 {
                 let step = left.min(RELOCATIONS_STEP);
                 for entry in self.memory.read(at, step)?.chunks_exact(RELOCATION) {
-                    if let Some(slot) = relocation(entry, symbol) {
+                    if let Some(slot) = relocation(self.layout, entry, symbol) {
                         return Some(Some(slot));
                     }
                 }
@@ -328,15 +389,15 @@ impl<'a, M: Memory> Image<'a, M> {
 
 /// What a relocation says of the variable. One of no symbol has the variable's place in the module
 /// as its addend: such are made where nobody else's variable of that name counts.
-fn relocation(entry: &[u8], symbol: &Symbol) -> Option<Slot> {
+fn relocation(layout: &Layout, entry: &[u8], symbol: &Symbol) -> Option<Slot> {
     let (at, info, addend) = (u64_at(entry, 0)?, u64_at(entry, 8)?, u64_at(entry, 16)?);
     let (number, kind) = ((info >> 32) as u32, info as u32);
     let is_ours = if number == 0 { addend == symbol.value } else { number == symbol.number };
     let form = match kind {
-        TLSDESC if is_ours => SlotForm::Descriptor,
-        TPOFF if is_ours => SlotForm::Static,
+        kind if kind == layout.descriptor && is_ours => SlotForm::Descriptor,
+        kind if kind == layout.fixed && is_ours => SlotForm::Static,
         // Without a symbol it is of all variables of the module.
-        DTPMOD if number == symbol.number => SlotForm::Index,
+        kind if kind == layout.index && number == symbol.number => SlotForm::Index,
         _ => return None,
     };
     Some(Slot { form, at, value: symbol.value })
@@ -391,11 +452,13 @@ mod tests {
             }
         }
 
-        /// With a relocation of this kind; `program`: no library. `is_gnu`: which table of hashes.
-        fn new(kind: u32, program: bool, is_gnu: bool) -> Self {
+        /// Of a machine, with a relocation of this kind; `program`: no library. `is_gnu`: which
+        /// table of hashes.
+        fn new(layout: &Layout, kind: u32, program: bool, is_gnu: bool) -> Self {
             let mut page = Self(vec![0; SIZE]);
             page.put(0, &IDENT);
-            page.put(16, &[3, 0, 62, 0]);
+            page.put(16, &[3, 0]);
+            page.put(18, &layout.machine.elf_machine().to_le_bytes());
             page.words(32, &[64]);
             page.put(54, &[56, 0, 3, 0]);
             for (i, (kind, address, size)) in
@@ -428,74 +491,93 @@ mod tests {
             page
         }
 
-        fn slot(&self) -> Slot {
-            match look_up(self, BASE) {
+        fn slot(&self, layout: &'static Layout) -> Slot {
+            match look_up(self, layout, BASE) {
                 Some(Defined::Library(slot)) => slot,
                 other => panic!("{other:?}"),
             }
         }
 
         /// What the dynamic linker has written.
-        fn resolved(&mut self, pair: [u64; 2]) -> Option<Variable> {
+        fn resolved(&mut self, layout: &'static Layout, pair: [u64; 2]) -> Option<Variable> {
             self.words(SLOT, &pair);
-            resolve(self, BASE, &self.slot())
+            resolve(self, layout, BASE, &self.slot(layout))
         }
     }
 
     #[test]
     fn a_variable_of_the_program() {
-        for is_gnu in [true, false] {
-            let page = Page::new(TLSDESC, true, is_gnu);
-            // 0x18 bytes from 0x804 on, aligned to 8: moved by 4.
-            let variable = Variable { module: 0, offset: 0x10 - 0x18 - 4 };
-            assert_eq!(look_up(&page, BASE), Some(Defined::Program(variable)));
+        // 0x18 bytes from 0x804 on, aligned to 8: moved by 4, the one way or the other.
+        for (layout, offset) in [(&X86_64, 0x10 - 0x18 - 4), (&AARCH64, 0x10 + 16 + 4)] {
+            for is_gnu in [true, false] {
+                let page = Page::new(layout, layout.descriptor, true, is_gnu);
+                let variable = Variable { module: 0, offset };
+                assert_eq!(look_up(&page, layout, BASE), Some(Defined::Program(variable)));
+            }
         }
+        assert_eq!(AARCH64.program((0x1000, 0x20, 64)), 64);
+        assert_eq!(AARCH64.program((0x1000, 0x20, 0)), 16);
+        assert_eq!(X86_64.program((0x1000, 0x20, 64)) as i64, -64);
     }
 
     #[test]
     fn a_variable_of_a_library() {
         let fixed = |offset: i64| Some(Variable { module: 0, offset });
         let dynamic = Some(Variable { module: 3, offset: VALUE as i64 });
-        let mut page = Page::new(TLSDESC, false, true);
-        assert_eq!(page.resolved([0, 0]), None, "not yet");
-        assert_eq!(page.resolved([5, -64i64 as u64]), fixed(-64));
-        page.words(0x780, &[3, VALUE]);
-        assert_eq!(page.resolved([5, BASE + 0x780]), dynamic);
-        page.words(0x780, &[3, VALUE + 1]);
-        assert_eq!(page.resolved([5, BASE + 0x780]), None, "another variable");
-        let mut page = Page::new(TPOFF, false, false);
-        assert_eq!((page.resolved([-8i64 as u64, 0]), page.resolved([0, 0])), (fixed(-8), None));
-        let mut page = Page::new(DTPMOD, false, true);
-        assert_eq!((page.resolved([3, VALUE]), page.resolved([0, VALUE])), (dynamic, None));
-        let other = Page::new(5, false, true);
-        assert_eq!(look_up(&other, BASE), Some(Defined::No));
+        for (layout, near, wrong) in [(&X86_64, -64, 8), (&AARCH64, 64, -8_i64)] {
+            let new = |kind, is_gnu| Page::new(layout, kind, false, is_gnu);
+            let mut page = new(layout.descriptor, true);
+            assert_eq!(page.resolved(layout, [0, 0]), None, "not yet");
+            assert_eq!(page.resolved(layout, [5, near as u64]), fixed(near));
+            assert_eq!(page.resolved(layout, [5, wrong as u64]), None, "the wrong side");
+            page.words(0x780, &[3, VALUE]);
+            assert_eq!(page.resolved(layout, [5, BASE + 0x780]), dynamic);
+            page.words(0x780, &[3, VALUE + 1]);
+            assert_eq!(page.resolved(layout, [5, BASE + 0x780]), None, "another variable");
+            let mut page = new(layout.fixed, false);
+            assert_eq!(page.resolved(layout, [near as u64, 0]), fixed(near));
+            assert_eq!(page.resolved(layout, [0, 0]), None);
+            let mut page = new(layout.index, true);
+            assert_eq!(page.resolved(layout, [3, VALUE]), dynamic);
+            assert_eq!(page.resolved(layout, [0, VALUE]), None);
+            let other = new(5, true);
+            assert_eq!(look_up(&other, layout, BASE), Some(Defined::No));
+        }
     }
 
     #[test]
     fn files_that_have_none() {
-        let mut page = Page::new(TLSDESC, false, true);
+        let mut page = Page::new(&X86_64, X86_64.descriptor, false, true);
+        assert_eq!(look_up(&page, &AARCH64, BASE), Some(Defined::No), "another machine's");
         page.put(0x481, b"O");
-        assert_eq!(look_up(&page, BASE), Some(Defined::No));
+        assert_eq!(look_up(&page, &X86_64, BASE), Some(Defined::No));
         page.put(0, b"#!/b");
-        assert_eq!(look_up(&page, BASE), Some(Defined::No));
-        assert_eq!(look_up(&page, BASE + 1), Some(Defined::No));
-        assert_eq!(look_up(&page, 0), None, "no memory");
+        assert_eq!(look_up(&page, &X86_64, BASE), Some(Defined::No));
+        assert_eq!(look_up(&page, &X86_64, BASE + 1), Some(Defined::No));
+        assert_eq!(look_up(&page, &X86_64, 0), None, "no memory");
     }
 
     proptest! {
         #[test]
         fn no_file_is_too_odd(
             changes in prop::collection::vec((0..0x800_usize, any::<u8>()), 1..8),
-            kind in prop::sample::select(vec![TLSDESC, TPOFF, DTPMOD]),
+            machine in prop::sample::select(vec![Architecture::X86_64, Architecture::Aarch64]),
+            form in 0..3,
             program: bool,
             is_gnu: bool,
         ) {
-            let mut page = Page::new(kind, program, is_gnu);
+            let layout = Layout::of(machine);
+            let kind = match form {
+                0 => layout.descriptor,
+                1 => layout.fixed,
+                _ => layout.index,
+            };
+            let mut page = Page::new(layout, kind, program, is_gnu);
             for (at, byte) in changes {
                 page.0[at] = byte;
             }
-            if let Some(Defined::Library(slot)) = look_up(&page, BASE) {
-                let _ = resolve(&page, BASE, &slot);
+            if let Some(Defined::Library(slot)) = look_up(&page, layout, BASE) {
+                let _ = resolve(&page, layout, BASE, &slot);
             }
         }
     }

@@ -51,11 +51,8 @@ pub const fn publisher_place(tgid: u32) -> usize {
     (tgid.wrapping_mul(2_654_435_761) >> (32 - SETS.trailing_zeros())) as usize * PUBLISHER_WAYS
 }
 
-/// A thread's vector of dynamic thread-local storage, as glibc has it on `x86_64` (`tcbhead_t`,
-/// sysdeps/x86_64/nptl/tls.h; `dtv_t`, sysdeps/generic/dl-dtv.h; 2.36): its address is so many
-/// bytes behind the thread pointer.
-pub const DTV: u64 = 8;
-/// Bytes of an entry of the vector: the address of the module's part, and what is to be freed.
+/// Bytes of an entry of a thread's vector of dynamic thread-local storage, as glibc has it (`dtv_t`,
+/// sysdeps/generic/dl-dtv.h, 2.36): the address of the module's part, and what is to be freed.
 pub const DTV_ENTRY: u64 = 16;
 /// Most modules that a process may have: an index beyond is none.
 pub const MODULES_MAX: u32 = 4096;
@@ -85,13 +82,19 @@ pub const VALID: u8 = 1;
 
 const _: () = assert!(core::mem::offset_of!(ContextRecord, behind) == CONTEXT_RECORD);
 
-/// Byte offsets of the kernel's members that reading it takes.
+/// Where a thread's own variables are in user space, by bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct ThreadPointerOffsets {
-    /// The thread pointer of user space: `task_struct.thread.fsbase` on `x86_64`.
+    /// The thread pointer of user space, in `task_struct`: `thread.fsbase` on x86_64,
+    /// `thread.uw.tp_value` on aarch64.
     pub thread_pointer: u32,
+    /// From the thread pointer on: the address of the thread's vector of dynamic storage
+    /// (`tcbhead_t.dtv`; sysdeps/x86_64/nptl/tls.h, sysdeps/aarch64/nptl/tls.h, glibc 2.36).
+    pub vector: u32,
 }
+
+const _: () = assert!(size_of::<ThreadPointerOffsets>() == 8);
 
 /// Sets of places by which the probes know what each thread was seen to work for last, a power of
 /// two.

@@ -1,15 +1,16 @@
-//! What of a program or library can be probed: its functions and the marks in it, each by the byte
-//! of its file.
+//! What of a program or library of this machine can be probed: its functions and the marks in it,
+//! each by the byte of its file.
 
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use flightrec_format::architecture::Architecture;
 use flightrec_format::control::NewOperand;
 use object::elf::{
-    EM_X86_64, ET_REL, FileHeader64, NT_GNU_BUILD_ID, PF_X, PT_LOAD, SHN_UNDEF, SHT_DYNSYM,
-    SHT_NOTE, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC,
+    ET_REL, FileHeader64, NT_GNU_BUILD_ID, PF_X, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, SHT_NOTE,
+    SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC,
 };
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym};
 use object::{Endianness, ReadCache};
@@ -38,9 +39,10 @@ pub enum ProgramError {
     },
     /// It is no program.
     #[error(
-        "{} is no program or library of x86_64 (an ELF file of 64 bits): scripts and 32-bit \
-         programs can't be probed; give the interpreter, or the library that is called",
-        .0.display()
+        "{} is no program or library of {} (an ELF file of 64 bits): scripts and 32-bit programs \
+         can't be probed; give the interpreter, or the library that is called",
+        .0.display(),
+        Architecture::HERE.name()
     )]
     NoProgram(PathBuf),
     /// Its tables make no sense, or are too large.
@@ -118,7 +120,9 @@ impl Program {
         let damaged = || ProgramError::Damaged(path.into());
         let header = Header::parse(data).map_err(|_| no_program())?;
         let endian = header.endian().map_err(|_| no_program())?;
-        if header.e_machine(endian) != EM_X86_64 || header.e_type(endian) == ET_REL {
+        if header.e_machine(endian) != Architecture::HERE.elf_machine()
+            || header.e_type(endian) == ET_REL
+        {
             return Err(no_program());
         }
         if header.phnum(endian, data).map_err(|_| damaged())? > HEADERS_MAX {
@@ -270,7 +274,7 @@ fn marks<'a>(
             name: name.into(),
             at,
             semaphore,
-            operands: operands(arguments).map_err(str::to_owned),
+            operands: operands(Architecture::HERE, arguments).map_err(str::to_owned),
         });
         if found.len() == MARKS_MAX {
             break;

@@ -1,9 +1,10 @@
 //! `cargo xtask vm --arch aarch64`: whether the recorder works on aarch64, in a virtual machine,
 //! and whether what each machine recorded is the same on the other.
 //!
-//! The machine records wakeups, preempted threads and calls that x86_64 numbers differently, tells
-//! the recording in text, tells one of this machine in text as well, and panics; QEMU takes its
-//! memory in two forms. There is no kdump: Debian's kernels for arm64 have no `kexec_file_load`.
+//! The machine records wakeups, preempted threads, calls that x86_64 numbers differently, probed
+//! functions and marks of programs, and threads that publish for which span they work. It tells the
+//! recording in text, tells one of this machine in text as well, and panics; QEMU takes its memory
+//! in two forms. There is no kdump: Debian's kernels for arm64 have no `kexec_file_load`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,14 @@ use super::check::Found;
 use super::image::{self, FORMS, Image};
 use super::kernels::{self, Kernel};
 use super::{check, machine};
-use crate::command::{CROSS_GCC, CROSS_STRIP, repository, run};
+use crate::command::{CROSS_GCC, CROSS_STRIP, read, repository, run};
 use crate::cross;
 
 /// In continuous integration.
 pub(super) const CI: &str = "6.12";
+/// The dynamic linker, where programs expect it in `/lib`, and the C library.
+const LOADER: &str = "ld-linux-aarch64.so.1";
+const LIBC: &str = "libc.so.6";
 
 /// One kernel's run and checks; what was found, for people.
 pub(super) fn one(cache: &Path, kernel: &Kernel, check_only: bool) -> Result<Found> {
@@ -76,7 +80,7 @@ fn busybox(cache: &Path) -> Result<PathBuf> {
 
 /// The tree of the disk.
 fn root(work: &Path, busybox: &Path, recorded: &Path) -> Result<PathBuf> {
-    let (root, repository) = (work.join("root"), repository());
+    let root = work.join("root");
     for dir in ["bin", "dev", "proc", "sys", "run", "tmp", "out", "var/lib/flightrec"] {
         fs::create_dir_all(root.join(dir))?;
     }
@@ -94,15 +98,54 @@ fn root(work: &Path, busybox: &Path, recorded: &Path) -> Result<PathBuf> {
         ("machine", "xtask/vm/machine.c"),
         ("wakeups", "tests/programs/wakeups.c"),
     ] {
-        let mut gcc = Command::new(CROSS_GCC);
-        gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-o"]);
-        run(gcc.arg(root.join("bin").join(name)).arg(repository.join(source)))?;
+        compile(&root.join("bin").join(name), source, &["-static"])?;
     }
+    dynamic(&root)?;
     for (file, name) in
         [("common.sh", "common.sh"), ("aarch64.sh", "guest.sh"), ("flightd.toml", "flightd.toml")]
     {
-        fs::copy(repository.join("xtask/vm").join(file), root.join(name))?;
+        fs::copy(repository().join("xtask/vm").join(file), root.join(name))?;
     }
     fs::copy(recorded, root.join("x86_64.flight"))?;
     Ok(root)
+}
+
+/// Programs with libraries, and those: of the functions that are probed, and of the threads that
+/// publish for which span they work, by every place that their variable may have.
+fn dynamic(root: &Path) -> Result<()> {
+    const CONTEXTS: &str = "tests/programs/contexts.c";
+    const VARIABLE: &str = "-Wl,--export-dynamic-symbol=otel_thread_ctx_v1";
+    // More than there is room for in the static part.
+    const LARGE: &str = "-DPADDING=100000";
+    let libraries = root.join("lib/aarch64-linux-gnu");
+    fs::create_dir_all(&libraries)?;
+    for (name, to) in [(LOADER, root.join("lib")), (LIBC, libraries.clone())] {
+        let from = read(Command::new(CROSS_GCC).arg(format!("-print-file-name={name}")))?;
+        fs::copy(from.trim(), to.join(name)).with_context(|| from.trim().to_owned())?;
+    }
+    for (name, source, flags) in [
+        ("functions", "tests/programs/functions.c", &[][..]),
+        ("contexts-pie", CONTEXTS, &["-DOWN", "-fPIE", "-pie", VARIABLE]),
+        ("contexts-no-pie", CONTEXTS, &["-DOWN", "-fno-pie", "-no-pie", VARIABLE]),
+        ("contexts", CONTEXTS, &[]),
+    ] {
+        compile(&root.join("bin").join(name), source, flags)?;
+    }
+    for (name, flags) in [
+        ("small.so", &["-mtls-dialect=desc"][..]),
+        ("fixed.so", &["-ftls-model=initial-exec"]),
+        ("large.so", &["-mtls-dialect=desc", LARGE]),
+        ("traditional.so", &["-mtls-dialect=trad", LARGE]),
+    ] {
+        let flags = [&["-shared", "-fPIC"], flags].concat();
+        compile(&libraries.join(name), "tests/programs/contexts_variable.c", &flags)?;
+    }
+    Ok(())
+}
+
+/// Compiles a program of the repository.
+fn compile(to: &Path, source: &str, flags: &[&str]) -> Result<()> {
+    let mut gcc = Command::new(CROSS_GCC);
+    gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(to);
+    run(gcc.arg(repository().join(source)).args(flags))
 }

@@ -4,17 +4,23 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Where libraries are, beside the directories of `LD_LIBRARY_PATH`.
-const LIBRARIES: [&str; 8] = [
-    "/usr/local/lib",
-    "/usr/local/lib/x86_64-linux-gnu",
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib64",
-    "/usr/lib64",
-    "/lib",
-    "/usr/lib",
-];
+use flightrec_format::architecture::Architecture;
+
+/// Where libraries are, beside the directories of `LD_LIBRARY_PATH`. Debian has a directory for
+/// those of each machine.
+fn libraries_of_machine() -> [PathBuf; 8] {
+    let own = |below: &str| format!("{below}/{}-linux-gnu", Architecture::HERE.name()).into();
+    [
+        "/usr/local/lib".into(),
+        own("/usr/local/lib"),
+        own("/lib"),
+        own("/usr/lib"),
+        "/lib64".into(),
+        "/usr/lib64".into(),
+        "/lib".into(),
+        "/usr/lib".into(),
+    ]
+}
 
 /// The file: a path as it is, else a program of `$PATH`, else a library. The error is for the user.
 pub(super) fn locate(name: &str) -> Result<PathBuf, String> {
@@ -27,8 +33,8 @@ fn locate_in(name: &str, programs: &OsStr, libraries: &OsStr) -> Result<PathBuf,
         // As the kernel has it, also after this process's directory is another one.
         return std::fs::canonicalize(name).map_err(|e| format!("{name}: {e}"));
     }
-    let known = LIBRARIES.iter().map(PathBuf::from);
-    let folders = env::split_paths(programs).chain(env::split_paths(libraries)).chain(known);
+    let folders = env::split_paths(programs).chain(env::split_paths(libraries));
+    let folders = folders.chain(libraries_of_machine());
     let file = |folder: PathBuf| Some(folder.join(name)).filter(|path| is_file(path));
     let found = folders.filter(|folder| folder.is_absolute()).find_map(file);
     let path = found.ok_or_else(|| {

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use flightrec_tests::contexts;
 use serde_json::Value;
 
 use super::row::{Found, Row};
-use super::{dump, events, flightctl, last_words, samples, stress, text, wakeups};
+use super::{dump, events, flightctl, functions, last_words, samples, stress, text, wakeups};
 use crate::vm::image::FORMS;
 
 /// What `xtask/vm/machine.c` does, in the words for it.
@@ -64,6 +65,8 @@ pub(in crate::vm) fn aarch64(out: &Path) -> Result<Found> {
     let contexts = wakeups::contexts(&files)?;
     found.push(contexts.line.clone());
     found.push(samples::taken(&saved)?);
+    found.push(functions::of_programs(&files, 50)?);
+    found.push(spans(&files, &recording)?);
     found.push(nothing_is_lost(&files)?);
 
     // The machine's memory.
@@ -115,6 +118,27 @@ fn same_text(there: &str, here: &str) -> Result<()> {
     }
     ensure!(there == here, "{} bytes on aarch64, {} here", there.len(), here.len());
     Ok(())
+}
+
+/// Of switches away from threads that publish for which span they work, 99.9 % have the right one,
+/// wherever the variable is.
+fn spans(files: &Path, recording: &Path) -> Result<String> {
+    let switches = ["--file", text(recording), "--all", "--event", "switch", "--traces"];
+    let switches = events(&dump(&switches)?)?;
+    let mut shares = Vec::new();
+    for name in ["pie", "no-pie", "small", "fixed", "large", "traditional"] {
+        let told = fs::read_to_string(files.join(format!("contexts.{name}")))
+            .with_context(|| format!("no contexts.{name}"))?;
+        let threads = contexts::published(&told);
+        let (right, all) = contexts::right(&switches, &threads);
+        ensure!(
+            threads.len() == 2 && all > 300 && right * 1000 >= all * 999,
+            "contexts.{name}: {right} of {all} switches of {} threads have the right span",
+            threads.len()
+        );
+        shares.push(format!("{right} of {all} ({name})"));
+    }
+    Ok(format!("the right span at {} switches", shares.join(", ")))
 }
 
 /// By the recorder's own counters, and by what its recording has of what they count.

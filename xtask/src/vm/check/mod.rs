@@ -74,7 +74,7 @@ pub(super) fn records(out: &Path) -> Result<Found> {
     found.push(samples::taken(&events)?);
     found.push(quota::adds_up(&files)?);
     found.push(rings::are_seen(&files)?);
-    found.push(functions::counted(&files)?);
+    found.push(functions::of_the_kernel(&files)?);
     found.extend(slow_disk::waits(&files)?);
     // The last second of every CPU, by the coverage.
     for path in &dumps {
