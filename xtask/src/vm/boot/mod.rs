@@ -82,9 +82,11 @@ fn root(work: &Path, package: &Path) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Runs a command in it. Nothing is mounted there, and systemd not running: units are enabled in
-/// files alone.
+/// Runs a command in it. systemd is not running there: units are enabled in files alone. `/proc`,
+/// which `systemd-tmpfiles` needs, is mounted for this command only, and goes with it.
 fn chroot(root: &Path, command: &[&str]) -> Result<()> {
-    read(Command::new("chroot").arg(root).args(command).env("DEBIAN_FRONTEND", "noninteractive"))
-        .map(drop)
+    let script = "mount -t proc proc \"$0/proc\" && exec chroot \"$0\" \"$@\"";
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", script]).arg(root).args(command);
+    read(shell.env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
 }
