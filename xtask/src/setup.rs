@@ -45,7 +45,7 @@ impl Scope {
 }
 
 /// Programs that make the packages of a release.
-const PACKAGE_PROGRAMS: &[&str] = &["dpkg-deb", "rpmbuild", "objdump", "ssh-keygen"];
+const PACKAGE_PROGRAMS: &[&str] = &["dpkg-deb", "rpmbuild", "readelf", "ssh-keygen"];
 
 /// Programs that make, run and read the virtual machine.
 const VM_PROGRAMS: &[&str] = &[
@@ -184,7 +184,7 @@ const NEEDS: &[Need] = &[
         otherwise: "install systemd-container and debootstrap",
     },
     Need {
-        what: "dpkg, rpmbuild, objdump and ssh-keygen",
+        what: "dpkg, rpmbuild, readelf and ssh-keygen",
         why: "make the packages of a release, and sign them",
         scope: Scope::Package,
         is_there: || PACKAGE_PROGRAMS.iter().all(|p| probe(Command::new("which").arg(p)).is_some()),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use flightrec_format::architecture::Architecture;
 
 use crate::{deb, rpm, tarball};
 
@@ -144,8 +145,8 @@ impl Way {
     /// Makes the package.
     pub(super) fn build(self) -> Result<PathBuf> {
         match self {
-            Self::Deb => deb::run(None),
-            Self::Tarball => tarball::run(None),
+            Self::Deb => deb::run(None, Architecture::HERE),
+            Self::Tarball => tarball::run(Architecture::HERE),
             Self::Rpm => rpm::run(),
         }
     }

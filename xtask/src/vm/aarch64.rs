@@ -16,8 +16,8 @@ use super::check::Found;
 use super::image::{self, FORMS, Image};
 use super::kernels::{self, Kernel};
 use super::{check, machine};
-use crate::command::{CROSS_GCC, CROSS_STRIP, repository, run};
-use crate::cross;
+use crate::command::{CROSS_GCC, CROSS_STRIP, read, repository, run};
+use crate::{cross, elf};
 
 /// In continuous integration.
 pub(super) const CI: &str = "6.12";
@@ -77,7 +77,7 @@ fn busybox(cache: &Path) -> Result<PathBuf> {
 /// The tree of the disk.
 fn root(work: &Path, busybox: &Path, recorded: &Path) -> Result<PathBuf> {
     let (root, repository) = (work.join("root"), repository());
-    for dir in ["bin", "dev", "proc", "sys", "run", "tmp", "out", "var/lib/flightrec"] {
+    for dir in ["bin", "lib", "dev", "proc", "sys", "run", "tmp", "out", "var/lib/flightrec"] {
         fs::create_dir_all(root.join(dir))?;
     }
     // It has none, and image::Image::extract takes it.
@@ -86,7 +86,8 @@ fn root(work: &Path, busybox: &Path, recorded: &Path) -> Result<PathBuf> {
     for name in ["flightd", "flightctl"] {
         let program = cross::programs().join(name);
         ensure!(program.exists(), "{}: build it by `cargo xtask cross`", program.display());
-        run(Command::new(CROSS_STRIP).arg("-o").arg(root.join("bin").join(name)).arg(program))?;
+        run(Command::new(CROSS_STRIP).arg("-o").arg(root.join("bin").join(name)).arg(&program))?;
+        libraries(&program, &root.join("lib"))?;
     }
     for (name, source) in [
         ("stress", "xtask/vm/stress.c"),
@@ -105,4 +106,21 @@ fn root(work: &Path, busybox: &Path, recorded: &Path) -> Result<PathBuf> {
     }
     fs::copy(recorded, root.join("x86_64.flight"))?;
     Ok(root)
+}
+
+/// Copies the shared libraries of a program, and theirs, as the cross compiler has them; the loader
+/// is one of them.
+fn libraries(program: &Path, to: &Path) -> Result<()> {
+    let mut wanted = elf::libraries(program)?;
+    while let Some(name) = wanted.pop() {
+        let copy = to.join(&name);
+        if copy.exists() {
+            continue;
+        }
+        let mut gcc = Command::new(CROSS_GCC);
+        let path = read(gcc.arg(format!("-print-file-name={name}")))?;
+        fs::copy(path.trim(), &copy).with_context(|| format!("{CROSS_GCC} has no {name}"))?;
+        wanted.extend(elf::libraries(&copy)?);
+    }
+    Ok(())
 }

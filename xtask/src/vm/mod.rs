@@ -31,6 +31,7 @@ use self::check::{Found, Row};
 pub(crate) use self::forge::run as forge;
 use self::image::Trial;
 use self::kernels::{Kernel, Promise};
+use crate::architecture::Machine;
 use crate::build;
 use crate::command::repository;
 use crate::cross;
@@ -115,15 +116,6 @@ impl Vm {
     }
 }
 
-/// A machine, as it is typed.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Machine {
-    #[value(name = "x86_64")]
-    X86_64,
-    #[value(name = "aarch64")]
-    Aarch64,
-}
-
 impl Vm {
     /// What the machines are to do.
     fn trial(&self) -> Trial {
@@ -135,10 +127,7 @@ impl Vm {
     }
 
     fn architecture(&self) -> Architecture {
-        match self.architecture {
-            None | Some(Machine::X86_64) => Architecture::X86_64,
-            Some(Machine::Aarch64) => Architecture::Aarch64,
-        }
+        self.architecture.map_or(Architecture::X86_64, Architecture::from)
     }
 }
 
@@ -268,7 +257,7 @@ fn programs() -> PathBuf {
 /// other was built: an older one may not know what is recorded now.
 fn static_program() -> Option<PathBuf> {
     let built = |program: &Path| program.metadata().and_then(|metadata| metadata.modified()).ok();
-    let program = crate::static_program::path();
+    let program = crate::static_program::path(Architecture::HERE);
     (built(&program)? >= built(&repository().join("target/release/flightctl"))?).then_some(program)
 }
 

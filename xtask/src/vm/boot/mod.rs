@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use flightrec_format::architecture::Architecture;
 use nix::unistd::geteuid;
 
 use super::image::{Image, image, which};
@@ -29,7 +30,7 @@ const UNITS: &[&str] = &["early.service", "late.service", "trial.service"];
 pub(super) fn package() -> Result<PathBuf> {
     ensure!(geteuid().is_root(), "vm: the Debian that boots is made as root");
     setup::run(Scope::Service)?;
-    deb::run(None)
+    deb::run(None, Architecture::HERE)
 }
 
 /// One kernel's two boots with that package, and the checks; without a package, the checks of what
