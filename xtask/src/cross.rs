@@ -46,6 +46,12 @@ pub(crate) fn build() -> Result<()> {
     run(command(&[])?.args(packages))
 }
 
+/// Builds this program, for what it does in a machine; says where it is.
+pub(crate) fn xtask() -> Result<PathBuf> {
+    run(command(&[])?.args(["-p", "xtask"]))?;
+    Ok(programs().join("xtask"))
+}
+
 /// Builds, and says where.
 pub(crate) fn build_and_tell() -> Result<()> {
     build()?;

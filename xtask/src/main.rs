@@ -15,6 +15,7 @@ mod deb;
 mod demo;
 mod deny;
 mod elf;
+mod foreign;
 mod fuzz;
 mod image;
 mod interrupt;

@@ -58,7 +58,7 @@ fn build(cache: &Path, kernel: &Path, recorded: &Path) -> Result<Image> {
 }
 
 /// Debian's busybox for arm64.
-fn busybox(cache: &Path) -> Result<PathBuf> {
+pub(super) fn busybox(cache: &Path) -> Result<PathBuf> {
     let folder = cache.join("busybox");
     let program = folder.join("usr/bin/busybox");
     if !program.exists() {
