@@ -1,6 +1,6 @@
 //! For which spans threads work, as their processes publish it (OTEP 4947): read at each switch.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::mem::{offset_of, size_of};
@@ -77,7 +77,7 @@ impl Published {
     }
 
     /// Has it work. By thread: what it published, in the order of time.
-    fn finish(mut self) -> HashMap<u64, Vec<Round>> {
+    fn finish(mut self) -> BTreeMap<u64, Vec<Round>> {
         self.child.stdin.take().expect("its input").write_all(b"go\n").expect("it reads");
         let mut text = String::new();
         self.output.read_to_string(&mut text).expect("text");

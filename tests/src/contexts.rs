@@ -1,6 +1,6 @@
 //! For which spans threads work, as `programs/contexts.c` says, held against what was recorded.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -19,8 +19,8 @@ pub struct Round {
 ///
 /// # Panics
 /// If a line is none of its.
-pub fn published(text: &str) -> HashMap<u64, Vec<Round>> {
-    let mut threads: HashMap<u64, Vec<Round>> = HashMap::new();
+pub fn published(text: &str) -> BTreeMap<u64, Vec<Round>> {
+    let mut threads: BTreeMap<u64, Vec<Round>> = BTreeMap::new();
     for line in text.lines().filter(|line| *line != "ready") {
         let numbers: Vec<u64> = line.split(' ').map(|n| n.parse().expect("a number")).collect();
         let [tid, before, after, span] = numbers[..] else { panic!("{line}") };
@@ -34,7 +34,7 @@ pub fn published(text: &str) -> HashMap<u64, Vec<Round>> {
 ///
 /// # Panics
 /// If a switch has no thread, no time, or a span that is none.
-pub fn right(switches: &[Value], threads: &HashMap<u64, Vec<Round>>) -> (usize, usize) {
+pub fn right(switches: &[Value], threads: &BTreeMap<u64, Vec<Round>>) -> (usize, usize) {
     let (mut right, mut all) = (0, 0);
     for switch in switches {
         let Some(rounds) = threads.get(&switch["tid"].as_u64().expect("a thread")) else {

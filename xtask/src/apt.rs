@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use flightrec_format::architecture::Architecture;
 
+use crate::architecture::debians;
 use crate::command::run;
 
 const SUITES: &[&str] =
@@ -23,10 +24,7 @@ pub(crate) struct Apt {
 impl Apt {
     /// In a folder, which is made; asks the mirrors for their lists.
     pub(crate) fn new(cache: &Path, architecture: Architecture) -> Result<Self> {
-        let debian = match architecture {
-            Architecture::X86_64 => "amd64",
-            Architecture::Aarch64 => "arm64",
-        };
+        let debian = debians(architecture);
         let root = cache.join("apt");
         for dir in [
             "etc/apt/apt.conf.d",

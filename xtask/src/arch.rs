@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use flightrec_format::architecture::Architecture;
 use nix::unistd::geteuid;
 
 use crate::command::{read, repository, run as run_command};
@@ -27,7 +28,7 @@ const NOBODY: u32 = 65534;
 /// Whatever a step says; a file that only one of the two has.
 pub(crate) fn run(tarball: Option<PathBuf>) -> Result<PathBuf> {
     setup::run(Scope::Arch)?;
-    let tarball = tarball.map_or_else(|| tarball::run(None), Ok)?;
+    let tarball = tarball.map_or_else(|| tarball::run(Architecture::HERE), Ok)?;
     let folder = repository().join("target/arch");
     if folder.exists() {
         fs::remove_dir_all(&folder).context("target/arch")?;

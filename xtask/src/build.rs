@@ -27,7 +27,8 @@ pub(crate) fn for_packages() -> Result<()> {
 /// What makes manual pages and completions. It is compiled with the programs, whose crates it is
 /// made of; that changes nothing in them, as long as it wants no feature of theirs.
 const MANUAL: &str = "flightrec-manual";
-const PROGRAMS: [&str; 3] = ["flightd", "flightctl", "flightrec-ship"];
+/// Crates of the programs.
+pub(crate) const PROGRAMS: [&str; 3] = ["flightd", "flightctl", "flightrec-ship"];
 
 fn build(scope: Scope, prepare: impl FnOnce(&mut Command)) -> Result<()> {
     setup::run(scope)?;

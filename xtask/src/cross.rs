@@ -2,23 +2,26 @@
 //!
 //! rustup's compiler is used where it has the target's standard library (`rustup target add
 //! aarch64-unknown-linux-gnu`). Else Debian's, with the library out of its package for arm64: of
-//! the same version, and so of the same compiler. Programs are linked statically: what they run on
-//! needs no library of theirs.
+//! the same version, and so of the same compiler. Programs are those of packages: they tell no path
+//! of this machine, and need the C library that the cross compiler comes with, or a later one.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use flightrec_format::architecture::Architecture;
 
 use crate::apt::Apt;
+use crate::architecture::target;
+use crate::build;
 use crate::command::{CROSS_GCC, cargo, probe, read, repository, run, tools};
+use crate::reproducible::{placeless, rust_flags};
 use crate::setup::{self, Scope};
 
 /// What is built for.
-const TARGET: &str = "aarch64-unknown-linux-gnu";
+const TARGET: &str = target(Architecture::Aarch64);
 /// Debian's package of the library, and where its compiler is.
 const LIBRARY: &str = "libstd-rust-web-dev";
 const DEBIANS: &str = "/usr/bin/rustc";
@@ -31,28 +34,49 @@ pub(crate) fn programs() -> PathBuf {
     repository().join("target").join(TARGET).join("release")
 }
 
-/// Builds `flightd` and `flightctl`; says where.
+/// Installs what it needs.
+pub(crate) fn setup() -> Result<()> {
+    setup::run(Scope::Cross)
+}
+
+/// Builds what `cargo xtask build` does.
 pub(crate) fn build() -> Result<()> {
-    setup::run(Scope::Cross)?;
+    setup()?;
+    let packages = build::PROGRAMS.into_iter().flat_map(|name| ["-p", name]);
+    run(command(&[])?.args(packages))
+}
+
+/// Builds this program, for what it does in a machine; says where it is.
+pub(crate) fn xtask() -> Result<PathBuf> {
+    run(command(&[])?.args(["-p", "xtask"]))?;
+    Ok(programs().join("xtask"))
+}
+
+/// Builds, and says where.
+pub(crate) fn build_and_tell() -> Result<()> {
+    build()?;
+    println!("built: flightd, flightctl and flight-ship in {}", programs().display());
+    Ok(())
+}
+
+/// `cargo build` of a release, for the target. `flags`: for the compiler, beside those that all
+/// packages are built with.
+pub(crate) fn command(flags: &[&str]) -> Result<Command> {
+    if Architecture::HERE == Architecture::Aarch64 {
+        bail!("this is an aarch64 machine: `cargo xtask build` builds for it");
+    }
     let mut command = cargo();
-    let mut flags = "-Ctarget-feature=+crt-static".to_owned();
+    let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
     if !has_library(Path::new("rustc")) {
-        let sysroot = sysroot()?;
-        flags = format!("{flags} --sysroot={}", sysroot.display());
+        flags.push(format!("--sysroot={}", sysroot()?.display()));
         command.env("RUSTC", DEBIANS);
     }
-    // With a target named, these reach neither build scripts nor procedural macros.
-    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS", flags);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    // With a target named, flags reach neither build scripts nor procedural macros.
+    placeless(&mut command).env("CARGO_ENCODED_RUSTFLAGS", rust_flags(&flags));
     command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", CROSS_GCC);
-    run(command.args(["build", "--release", "--locked", "--target", TARGET]).args([
-        "-p",
-        "flightd",
-        "-p",
-        "flightctl",
-    ]))?;
-    let [flightd, flightctl] = ["flightd", "flightctl"].map(|name| programs().join(name));
-    println!("built: {}, {}", flightd.display(), flightctl.display());
-    Ok(())
+    command.args(["build", "--release", "--locked", "--target", TARGET]);
+    Ok(command)
 }
 
 /// Whether a compiler has the target's standard library.

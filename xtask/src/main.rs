@@ -2,6 +2,7 @@
 
 mod apt;
 mod arch;
+mod architecture;
 mod bare;
 mod bench;
 mod bpf_toolchain;
@@ -13,6 +14,8 @@ mod cross;
 mod deb;
 mod demo;
 mod deny;
+mod elf;
+mod foreign;
 mod fuzz;
 mod image;
 mod interrupt;
@@ -38,6 +41,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use flightrec_format::architecture::Architecture;
+
+use crate::architecture::{Machine, wanted};
 
 /// Set up, build, demonstrate and test flightrec.
 #[derive(Debug, Parser)]
@@ -53,7 +59,8 @@ enum Task {
     Setup,
     /// Build target/release/flightd and target/release/flightctl.
     Build,
-    /// Build flightd and flightctl for aarch64: target/aarch64-unknown-linux-gnu/release/….
+    /// Build flightd, flightctl and flight-ship for aarch64:
+    /// target/aarch64-unknown-linux-gnu/release/….
     Cross,
     /// Record a small workload and show the events (as root).
     Demo,
@@ -90,6 +97,9 @@ enum Task {
         /// Package version, if different from the programs' (to test an upgrade).
         #[arg(long)]
         version: Option<String>,
+        /// For which machine [default: this one]: for aarch64, programs are cross compiled.
+        #[arg(long = "arch", value_name = "MACHINE")]
+        machine: Option<Machine>,
     },
     /// Build the RPM: target/rpm/RPMS/x86_64/flightrec-….rpm.
     Rpm,
@@ -98,6 +108,9 @@ enum Task {
         /// Take what is in this package instead of a new one.
         #[arg(long, value_name = "DEB")]
         package: Option<PathBuf>,
+        /// For which machine [default: this one].
+        #[arg(long = "arch", value_name = "MACHINE", conflicts_with = "package")]
+        machine: Option<Machine>,
     },
     /// Make Arch Linux's package of the tarball by packaging/arch/PKGBUILD: target/arch/….
     Arch {
@@ -105,7 +118,8 @@ enum Task {
         #[arg(long, value_name = "TARBALL")]
         tarball: Option<PathBuf>,
     },
-    /// Make all packages, list their sums in DIR/SHA256SUMS, and sign that file (docs/release.md).
+    /// Make all packages of both machines, list their sums in DIR/SHA256SUMS, and sign that file
+    /// (docs/release.md).
     Release {
         /// Where they are put; it must not be there yet.
         #[arg(value_name = "DIR")]
@@ -205,29 +219,27 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::Setup => setup::run(setup::Scope::Test),
         Task::Build => build::run(),
-        Task::Cross => cross::build(),
+        Task::Cross => cross::build_and_tell(),
         Task::Demo => demo::run(),
         Task::Test { without_kernel, vm } => test::run(without_kernel, vm),
         Task::Bench(bench) => bench::run(bench),
         Task::Fuzz { arguments } => fuzz::run(&arguments),
         Task::Vm(vm) => vm::run(&vm),
-        Task::Static => {
-            static_program::flightctl().map(|program| println!("built: {}", program.display()))
-        }
+        Task::Static => static_program::flightctl(Architecture::HERE)
+            .map(|program| println!("built: {}", program.display())),
         Task::CheckModules => check_modules::run(),
         Task::Deny => deny::run(),
-        Task::Deb { version } => {
-            deb::run(version.as_deref()).map(|package| println!("made: {}", package.display()))
-        }
+        Task::Deb { version, machine } => deb::run(version.as_deref(), wanted(machine))
+            .map(|package| println!("made: {}", package.display())),
         Task::Sbom => {
             for file in sbom::run()? {
                 println!("made: {}", file.display());
             }
             Ok(())
         }
-        Task::Tarball { package } => {
-            tarball::run(package).map(|tarball| println!("made: {}", tarball.display()))
-        }
+        Task::Tarball { package, machine } => package
+            .map_or_else(|| tarball::run(wanted(machine)), |package| tarball::of_package(&package))
+            .map(|tarball| println!("made: {}", tarball.display())),
         Task::Arch { tarball } => {
             arch::run(tarball).map(|package| println!("made: {}", package.display()))
         }

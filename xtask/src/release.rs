@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use flightrec_format::architecture::Architecture;
 
 use crate::command::{read, run as run_command};
 use crate::setup::{self, Scope};
@@ -28,8 +29,11 @@ pub(crate) fn run(folder: &Path, key: &Path) -> Result<()> {
     ensure!(!folder.exists(), "{} is there already", folder.display());
     // Before it is built, which takes minutes.
     read(Command::new("ssh-keygen").arg("-lf").arg(key)).context("--key")?;
-    let deb = deb::run(None)?;
-    let mut files = vec![rpm::run()?, tarball::run(Some(deb.clone()))?, deb];
+    let mut files = vec![rpm::run()?];
+    for architecture in [Architecture::X86_64, Architecture::Aarch64] {
+        let deb = deb::run(None, architecture)?;
+        files.extend([tarball::of_package(&deb)?, deb]);
+    }
     files.extend(sbom::run()?);
     ensure!(reproducible::commit()? == commit, "another commit was checked out meanwhile");
     put(folder, &files, &format!("{commit}\n"))?;

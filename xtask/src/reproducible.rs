@@ -20,19 +20,32 @@ const SEPARATOR: &str = "\u{1f}";
 /// The variable that gives packages their time, s since 1970
 /// (<https://reproducible-builds.org/specs/source-date-epoch/>).
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
-/// The tasks that make packages, and where each leaves them.
-const TASKS: [(&str, &str); 4] = [
-    ("deb", "target/debian"),
-    ("rpm", "target/rpm/RPMS/x86_64"),
-    ("tarball", "target/tarball"),
-    ("sbom", "target/sbom"),
+/// The tasks that make packages, in words.
+const TASKS: [&[&str]; 6] = [
+    &["deb"],
+    &["deb", "--arch", "aarch64"],
+    &["rpm"],
+    &["tarball"],
+    &["tarball", "--arch", "aarch64"],
+    &["sbom"],
+];
+/// Where they leave them, and how many there are at least.
+const FOLDERS: [(&str, usize); 4] = [
+    ("target/debian", 2),
+    ("target/rpm/RPMS/x86_64", 1),
+    ("target/tarball", 2),
+    ("target/sbom", 1),
 ];
 /// Programs in them, so that it is seen which one differs.
-const PROGRAMS: [&str; 4] = [
+const PROGRAMS: [&str; 8] = [
     "target/release/flightd",
     "target/release/flightctl",
     "target/release/flight-ship",
     "target/static/flightctl",
+    "target/aarch64-unknown-linux-gnu/release/flightd",
+    "target/aarch64-unknown-linux-gnu/release/flightctl",
+    "target/aarch64-unknown-linux-gnu/release/flight-ship",
+    "target/static/aarch64/flightctl",
 ];
 
 /// Where cargo keeps the sources of dependencies.
@@ -111,7 +124,7 @@ pub(crate) fn run(folder: &Path) -> Result<()> {
         let clone = folder.join(place.path);
         println!("reproducible: building {commit} in {}", clone.display());
         place.clone_to(&clone, &commit)?;
-        for (task, _) in TASKS {
+        for task in TASKS {
             place.task(&clone, task)?;
         }
         let hashes = taken(&clone, &folder.join(name))?;
@@ -162,11 +175,11 @@ impl Place {
     }
 
     /// Runs a task of this program on the clone, as it is of the same commit.
-    fn task(&self, clone: &Path, task: &str) -> Result<()> {
+    fn task(&self, clone: &Path, task: &[&str]) -> Result<()> {
         let program = std::env::current_exe().context("where this program is")?;
         let mut command = self.command(program);
         command.current_dir(clone).env(REPOSITORY, clone).env_remove("CARGO_TARGET_DIR");
-        run_command(command.arg(task))
+        run_command(command.args(task))
     }
 
     /// Clones the repository at this commit, with the tools that it has already: building them
@@ -193,14 +206,14 @@ fn taken(tree: &Path, to: &Path) -> Result<BTreeMap<String, String>> {
         let told = told(&bytes, &places);
         ensure!(told.is_none(), "{} tells {}", file.display(), told.unwrap_or(tree).display());
     }
-    for (task, folder) in TASKS {
+    for (folder, count) in FOLDERS {
         let folder = tree.join(folder);
         let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
         let paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         let before = files.len();
         files.extend(paths.into_iter().filter(|path| path.is_file()));
-        let folder = folder.display();
-        ensure!(files.len() > before, "`cargo xtask {task}` has left nothing in {folder}");
+        let there = files.len() - before;
+        ensure!(there >= count, "{there} of {count} files are in {}", folder.display());
     }
     let mut hashes = BTreeMap::new();
     for file in files {

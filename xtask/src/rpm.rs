@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use flightrec_format::architecture::Architecture;
 
 use crate::command::{lint, read, repository};
 use crate::reproducible::timed;
@@ -29,7 +30,7 @@ const SAME: [&str; 3] = [
 pub(crate) fn run() -> Result<PathBuf> {
     setup::run(Scope::Package)?;
     build::for_packages()?;
-    static_program::flightctl()?;
+    static_program::flightctl(Architecture::HERE)?;
     let top = format!("_topdir {}", repository().join("target/rpm").display());
     let rpmbuild = |program: &str, args: &[&str]| {
         let mut command = Command::new(program);

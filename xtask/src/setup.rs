@@ -1,12 +1,13 @@
 //! `cargo xtask setup`: what building and testing need beyond rustup's Rust.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
 use nix::unistd::geteuid;
 
-use crate::bpf_toolchain;
 use crate::command::{CROSS_GCC, cargo, probe, run as run_command, shown, tools};
+use crate::{bpf_toolchain, foreign};
 
 /// What is to be set up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +30,8 @@ pub(crate) enum Scope {
     Cross,
     /// What that needs, and running it in a virtual machine.
     CrossVm,
+    /// What that needs, and making the Debian that boots there.
+    CrossBoot,
 }
 
 impl Scope {
@@ -39,13 +42,14 @@ impl Scope {
             Self::Arch => matches!(need, Self::Build | Self::Package | Self::Arch),
             Self::Cross => matches!(need, Self::Build | Self::Cross),
             Self::CrossVm => matches!(need, Self::Build | Self::Cross | Self::CrossVm),
+            Self::CrossBoot => Self::CrossVm.covers(need) || need == self,
             _ => need == self || need < self && need <= Self::Test,
         }
     }
 }
 
 /// Programs that make the packages of a release.
-const PACKAGE_PROGRAMS: &[&str] = &["dpkg-deb", "rpmbuild", "objdump", "ssh-keygen"];
+const PACKAGE_PROGRAMS: &[&str] = &["dpkg-deb", "rpmbuild", "readelf", "ssh-keygen"];
 
 /// Programs that make, run and read the virtual machine.
 const VM_PROGRAMS: &[&str] = &[
@@ -184,7 +188,7 @@ const NEEDS: &[Need] = &[
         otherwise: "install systemd-container and debootstrap",
     },
     Need {
-        what: "dpkg, rpmbuild, objdump and ssh-keygen",
+        what: "dpkg, rpmbuild, readelf and ssh-keygen",
         why: "make the packages of a release, and sign them",
         scope: Scope::Package,
         is_there: || PACKAGE_PROGRAMS.iter().all(|p| probe(Command::new("which").arg(p)).is_some()),
@@ -254,6 +258,17 @@ const NEEDS: &[Need] = &[
         },
         packages: &["qemu-system-arm", "kmod", "cpio", "e2fsprogs", "xz-utils"],
         otherwise: "install QEMU for aarch64, kmod, cpio, e2fsprogs and xz",
+    },
+    Need {
+        what: "debootstrap and QEMU's emulation of programs for aarch64",
+        why: "make the Debian for arm64 that boots there",
+        scope: Scope::CrossBoot,
+        is_there: || {
+            probe(Command::new("debootstrap").arg("--version")).is_some()
+                && Path::new(foreign::RULE).exists()
+        },
+        packages: &["debootstrap", "qemu-user-static"],
+        otherwise: "install debootstrap, and a static qemu-aarch64 with its rule for binfmt_misc",
     },
 ];
 

@@ -5,25 +5,51 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use flightrec_format::architecture::Architecture;
 
+use crate::architecture::target;
 use crate::command::{cargo, probe, repository, run};
-use crate::reproducible::{self, rust_flags};
+use crate::reproducible::{placeless, rust_flags};
+use crate::{cross, elf};
 
-/// glibc's own target. For musl's, the `libc` crate lacks constants that `flightctl` names
-/// (`MADV_COLLAPSE`, `UNAME26`, `PR_…`).
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// Links the C library into the program.
+const STATIC: &str = "-Ctarget-feature=+crt-static";
 
 /// Where it is, once it is built: beside manual pages and completions, where packages take things
 /// from.
-pub(crate) fn path() -> PathBuf {
-    repository().join("target/static/flightctl")
+pub(crate) fn path(architecture: Architecture) -> PathBuf {
+    let target = repository().join("target");
+    if architecture == Architecture::HERE {
+        target.join("static/flightctl")
+    } else {
+        target.join("static").join(architecture.name()).join("flightctl")
+    }
 }
 
-/// Builds a `flightctl` without shared libraries, for crash kernels, and returns its path.
+/// Builds a `flightctl` without shared libraries, for crash kernels of a machine, and returns its
+/// path.
 ///
 /// # Errors
 /// Without glibc's static library: what to type.
-pub(crate) fn flightctl() -> Result<PathBuf> {
+pub(crate) fn flightctl(architecture: Architecture) -> Result<PathBuf> {
+    let mut command = if architecture == Architecture::HERE {
+        here(target(architecture))?
+    } else {
+        cross::command(&[STATIC])?
+    };
+    // A crash kernel has little memory, and no use for symbols.
+    command.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    run(command.args(["-p", "flightctl", "--no-default-features"]))?;
+    let program = path(architecture);
+    let built = repository().join("target").join(target(architecture)).join("release/flightctl");
+    fs::create_dir_all(program.with_file_name(""))?;
+    fs::copy(built, &program)?;
+    let libraries = elf::libraries(&program)?;
+    ensure!(libraries.is_empty(), "{} needs {}", program.display(), libraries.join(", "));
+    Ok(program)
+}
+
+fn here(target: &str) -> Result<Command> {
     // gcc answers with the bare name where there is no such file.
     let library = probe(Command::new("gcc").arg("-print-file-name=libc.a")).unwrap_or_default();
     ensure!(
@@ -32,18 +58,7 @@ pub(crate) fn flightctl() -> Result<PathBuf> {
     );
     let mut command = cargo();
     // With a target named, the flag reaches neither build scripts nor procedural macros.
-    reproducible::placeless(&mut command)
-        .env("CARGO_ENCODED_RUSTFLAGS", rust_flags(&["-Ctarget-feature=+crt-static"]));
-    // A crash kernel has little memory, and no use for symbols.
-    command.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
-    run(command
-        .args(["build", "--release", "--locked", "--target", TARGET, "-p", "flightctl"])
-        .arg("--no-default-features"))?;
-    let program = path();
-    fs::create_dir_all(repository().join("target/static"))?;
-    fs::copy(repository().join("target").join(TARGET).join("release/flightctl"), &program)?;
-    // ldd of a static program fails, or says so.
-    let libraries = probe(Command::new("ldd").arg(&program)).unwrap_or_default();
-    ensure!(!libraries.contains("=>"), "{} needs libraries: {libraries}", program.display());
-    Ok(program)
+    placeless(&mut command).env("CARGO_ENCODED_RUSTFLAGS", rust_flags(&[STATIC]));
+    command.args(["build", "--release", "--locked", "--target", target]);
+    Ok(command)
 }

@@ -6,14 +6,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use flightrec_format::architecture::Architecture;
 
+use crate::architecture::of_debians;
 use crate::command::{lint, read, repository, run as run_command};
-use crate::deb;
 use crate::reproducible::time;
 use crate::setup::{self, Scope};
+use crate::{deb, elf};
 
 /// The installer, below the repository.
 const INSTALLER: &str = "packaging/tarball/install.sh";
+
+/// How the tarball's name ends.
+const ENDING: &str = ".tar.gz";
 
 /// What is called otherwise than in Debian: zsh itself looks in this folder.
 const RENAMED: [(&str, &str); 1] =
@@ -23,6 +28,9 @@ const RENAMED: [(&str, &str); 1] =
 const DEBIANS: [&str; 2] =
     ["usr/share/doc/flightrec/changelog.Debian.gz", "usr/share/doc/flightrec/copyright"];
 
+/// What it has for Debian's linter, on some machines.
+const OVERRIDES: &str = "usr/share/lintian";
+
 /// What that package lacks: where it goes, what it is, and its mode. Debian's kdump has no dracut.
 const MORE: [(&str, &str, &str); 4] = [
     ("usr/lib/dracut/modules.d/99flightrec/", "packaging/kdump/module-setup.sh", "0755"),
@@ -31,34 +39,65 @@ const MORE: [(&str, &str, &str); 4] = [
     ("usr/share/doc/flightrec/", "LICENSE-APACHE", "0644"),
 ];
 
-/// Makes the Debian package and packs what it has, or what the one that is given has:
-/// target/tarball/flightrec-VERSION-ARCH.tar.gz, which it returns.
+/// Makes the Debian package of this machine and packs what it has.
 ///
 /// # Errors
 /// Whatever a step says.
-pub(crate) fn run(package: Option<PathBuf>) -> Result<PathBuf> {
+pub(crate) fn run(architecture: Architecture) -> Result<PathBuf> {
+    setup::run(Scope::Package)?;
+    of_package(&deb::run(None, architecture)?)
+}
+
+/// Packs what a Debian package has: target/tarball/flightrec-VERSION-ARCH.tar.gz, which it returns.
+///
+/// # Errors
+/// Whatever a step says.
+pub(crate) fn of_package(package: &Path) -> Result<PathBuf> {
     setup::run(Scope::Package)?;
     lint("tarball", Command::new("shellcheck").arg(repository().join(INSTALLER)))?;
-    let package = package.map_or_else(|| deb::run(None), Ok)?;
+    let debians = read(Command::new("dpkg-deb").arg("-f").arg(package).arg("Architecture"))?;
+    let architecture = of_debians(debians.trim())?;
     let folder = repository().join("target/tarball");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).context("target/tarball")?;
-    }
-    let name = format!("flightrec-{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+    clear(&folder, architecture)?;
+    let name = name(architecture);
     let tree = folder.join(&name);
     fs::create_dir_all(&tree).with_context(|| tree.display().to_string())?;
-    arrange(&package, &tree)?;
-    let tarball = folder.join(format!("{name}.tar.gz"));
-    pack(&folder, &name, &tarball)?;
+    arrange(package, &tree, architecture)?;
+    let tarball = folder.join(name + ENDING);
+    pack(&tree, &tarball)?;
     fs::remove_dir_all(&tree).with_context(|| tree.display().to_string())?;
     Ok(tarball)
 }
 
+/// What the tarball's only directory is called, and the tarball but for its ending.
+fn name(architecture: Architecture) -> String {
+    format!("flightrec-{}-{}", env!("CARGO_PKG_VERSION"), architecture.name())
+}
+
+/// Removes what earlier runs left for this machine.
+fn clear(folder: &Path, architecture: Architecture) -> Result<()> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.trim_end_matches(ENDING).ends_with(&format!("-{}", architecture.name())) {
+            let removed =
+                if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.with_context(|| path.display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
 /// Has the package's files in `tree`: `prefix/…`, `etc/…`, and the installer above them.
-fn arrange(package: &Path, tree: &Path) -> Result<()> {
+fn arrange(package: &Path, tree: &Path, architecture: Architecture) -> Result<()> {
     run_command(Command::new("dpkg-deb").arg("-x").arg(package).arg(tree))?;
     for path in DEBIANS {
         fs::remove_file(tree.join(path)).with_context(|| format!("the package's {path}"))?;
+    }
+    let overrides = tree.join(OVERRIDES);
+    if overrides.exists() {
+        fs::remove_dir_all(&overrides).with_context(|| overrides.display().to_string())?;
     }
     for (from, to) in RENAMED {
         fs::rename(tree.join(from), tree.join(to))
@@ -78,27 +117,16 @@ fn arrange(package: &Path, tree: &Path) -> Result<()> {
         .context("a copy of the installer")?;
     let mut glibc = Vec::new();
     for entry in fs::read_dir(tree.join("prefix/bin")).context("the package's programs")? {
-        let symbols = read(Command::new("objdump").arg("-T").arg(entry?.path()))?;
-        glibc.extend(needed_glibc(&symbols));
+        glibc.extend(elf::glibc(&entry?.path())?);
     }
     let (major, minor) = glibc.into_iter().max().context("programs that need no glibc")?;
-    let needs = format!("{} and glibc {major}.{minor} or later\n", std::env::consts::ARCH);
+    let needs = format!("{} and glibc {major}.{minor} or later\n", architecture.name());
     fs::write(tree.join("needs"), needs).context("needs")
 }
 
-/// The newest version of glibc that one of these symbols is of, as `objdump -T` prints them.
-fn needed_glibc(symbols: &str) -> Option<(u32, u32)> {
-    let words = symbols.split(|c: char| c.is_whitespace() || c == '(' || c == ')');
-    let versions = words.filter_map(|word| word.strip_prefix("GLIBC_"));
-    let numbers = versions.filter_map(|version| {
-        let mut parts = version.split('.').map(str::parse);
-        Some((parts.next()?.ok()?, parts.next()?.ok()?))
-    });
-    numbers.max()
-}
-
-/// Packs `folder/name`, so that the same files are the same bytes.
-fn pack(folder: &Path, name: &str, tarball: &Path) -> Result<()> {
+/// Packs a directory, so that the same files are the same bytes.
+fn pack(tree: &Path, tarball: &Path) -> Result<()> {
+    let (folder, name) = (tree.parent().context("a tree")?, tree.file_name().context("a tree")?);
     let tar = tarball.with_extension("");
     let mut pack = Command::new("tar");
     pack.args(["--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
@@ -115,11 +143,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_symbol_says_which_glibc_is_needed() {
-        let symbols = "0000 DF *UND* 0 (GLIBC_2.4) a\n0000 DF *UND* 0 (GLIBC_2.34) b\n\
-                       0000 DF *UND* 0 (GLIBC_2.2.5) c\n0000 DF *UND* 0 (GCC_3.0) d\n";
-        assert_eq!(needed_glibc(symbols), Some((2, 34)));
-        assert_eq!(needed_glibc("0000 g D .data 0 Base x\n"), None);
+    fn a_machines_tarball_does_not_remove_anothers() {
+        let dir = tempfile::tempdir().unwrap();
+        let [here, there] = [Architecture::X86_64, Architecture::Aarch64].map(|machine| {
+            let tarball = dir.path().join(name(machine) + ENDING);
+            fs::write(&tarball, "").unwrap();
+            fs::create_dir(dir.path().join(name(machine))).unwrap();
+            tarball
+        });
+        let old = dir.path().join("flightrec-0.0.1-aarch64.tar.gz");
+        fs::write(&old, "").unwrap();
+        clear(dir.path(), Architecture::Aarch64).unwrap();
+        assert!(here.exists() && !there.exists() && !old.exists());
+        assert!(dir.path().join(name(Architecture::X86_64)).exists());
+        assert!(!dir.path().join(name(Architecture::Aarch64)).exists());
+        clear(&dir.path().join("missing"), Architecture::Aarch64).unwrap();
     }
 
     #[test]
@@ -133,7 +171,7 @@ mod tests {
                 file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
             }
             let tarball = folder.join("x.tar.gz");
-            pack(&folder, "x", &tarball).unwrap();
+            pack(&folder.join("x"), &tarball).unwrap();
             fs::read(tarball).unwrap()
         };
         let first = packed("1", ["a", "b"], 1000);

@@ -95,15 +95,13 @@ impl Layout {
     /// and alignment (`_dl_determine_tlsoffset`, elf/dl-tls.c, glibc 2.36).
     fn program(&self, (address, size, align): (u64, u64, u64)) -> u64 {
         let below = align.max(1).wrapping_sub(1);
-        match self.head {
+        if let Some(head) = self.head {
             // The first place behind the head that is aligned as the address is.
-            Some(head) => head.wrapping_add(address.wrapping_sub(head) & below),
-            // It ends at the thread pointer, moved down so that it is aligned.
-            None => {
-                let moved = 0u64.wrapping_sub(address.wrapping_add(size)) & below;
-                0u64.wrapping_sub(size).wrapping_sub(moved)
-            }
+            return head.wrapping_add(address.wrapping_sub(head) & below);
         }
+        // It ends at the thread pointer, moved down so that it is aligned.
+        let moved = 0u64.wrapping_sub(address.wrapping_add(size)) & below;
+        0u64.wrapping_sub(size).wrapping_sub(moved)
     }
 
     /// A place of the static part, by an offset that the dynamic linker wrote. `None`: it is on the

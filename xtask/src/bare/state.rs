@@ -84,6 +84,11 @@ impl State {
         last
     }
 
+    /// What of it is the package's.
+    pub(super) fn ours(&self) -> Vec<String> {
+        self.files.keys().chain(&self.others).filter(|name| is_ours(name)).cloned().collect()
+    }
+
     /// What is different now.
     pub(super) fn since(&self, before: &Self) -> Difference {
         let mut files = Vec::new();
@@ -216,6 +221,18 @@ mod tests {
         let files = [("/b", "changed"), ("/d", "left"), ("/c", "gone")];
         assert_eq!(found.files, files.map(|(path, how)| (path.to_owned(), how)));
         assert_eq!(found.others, ["mount /x", "BPF: Map 2 ours"]);
+    }
+
+    #[test]
+    fn what_is_the_packages_is_known_by_its_name() {
+        let state = State {
+            files: ["/etc/flightrec", "/etc/passwd"]
+                .map(|path| (path.to_owned(), String::new()))
+                .into(),
+            others: ["unit flightd.service", "mount /"].map(str::to_owned).into(),
+            bpf: BTreeMap::new(),
+        };
+        assert_eq!(state.ours(), ["/etc/flightrec", "unit flightd.service"]);
     }
 
     #[test]

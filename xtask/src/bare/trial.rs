@@ -18,12 +18,12 @@ use crate::service::container::INSIDE;
 /// Goes through it all; the first thing that is not as it must be ends it.
 pub(crate) fn run(way: Way) -> Result<()> {
     ensure!(Path::new(INSIDE).exists(), "this runs in the container that `cargo xtask bare` makes");
-    // apt's lists are as old as the root file system.
-    typed("apt-get update -q")?;
     for command in way.needs() {
         typed(command)?;
     }
     let before = State::take()?;
+    let ours = before.ours();
+    ensure!(ours.is_empty(), "there before anything is installed:\n{}", lines(&ours));
     let installed = packages()?;
     let mut along = Along::default();
     for Round { commands, kept } in way.rounds() {

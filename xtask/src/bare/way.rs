@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use flightrec_format::architecture::Architecture;
 
 use crate::{deb, rpm, tarball};
 
@@ -17,7 +18,11 @@ pub(crate) enum Way {
     /// The RPM; on a Debian it shows what the package itself leaves, and not what a distribution's
     /// `dnf` does.
     Rpm,
+    /// Debian's, in a machine without a network (`cargo xtask vm --boot --arch aarch64`).
+    Dpkg,
 }
+
+const UPDATE: &str = "apt-get update -q";
 
 /// What docs/install.md says, as it is typed in the directory that has the package.
 const DEB: &[&str] =
@@ -31,6 +36,12 @@ const DEB_ENABLED: &[&str] = &[
     "flightctl status",
     "apt-get purge -y flightrec",
 ];
+
+/// The same without a mirror of Debian's.
+const DPKG: &[&str] =
+    &["dpkg --install flightrec_*.deb", "flightctl drill", "dpkg --purge flightrec"];
+const DPKG_ENABLED: &[&str] =
+    &["dpkg --install flightrec_*.deb", ENABLED, "flightctl status", "dpkg --purge flightrec"];
 
 const TARBALL: &[&str] = &[
     "tar -xzf flightrec-*.tar.gz",
@@ -138,14 +149,15 @@ impl Way {
             Self::Deb => "deb",
             Self::Tarball => "tarball",
             Self::Rpm => "rpm",
+            Self::Dpkg => "dpkg",
         }
     }
 
     /// Makes the package.
     pub(super) fn build(self) -> Result<PathBuf> {
         match self {
-            Self::Deb => deb::run(None),
-            Self::Tarball => tarball::run(None),
+            Self::Deb | Self::Dpkg => deb::run(None, Architecture::HERE),
+            Self::Tarball => tarball::run(Architecture::HERE),
             Self::Rpm => rpm::run(),
         }
     }
@@ -153,8 +165,10 @@ impl Way {
     /// What the machine needs beforehand.
     pub(super) fn needs(self) -> &'static [&'static str] {
         match self {
-            Self::Deb | Self::Tarball => &[],
-            Self::Rpm => &["apt-get install -y --no-install-recommends rpm"],
+            // apt's lists are as old as the root file system.
+            Self::Deb | Self::Tarball => &[UPDATE],
+            Self::Rpm => &[UPDATE, "apt-get install -y --no-install-recommends rpm"],
+            Self::Dpkg => &[],
         }
     }
 
@@ -165,6 +179,7 @@ impl Way {
         }
         match self {
             Self::Deb => const { &[of(DEB), of(DEB_ENABLED)] },
+            Self::Dpkg => const { &[of(DPKG), of(DPKG_ENABLED)] },
             Self::Tarball => {
                 const { &[of(TARBALL), of(TARBALL_REFUSED), of(TARBALL_KEPT), of(TARBALL_IMAGE)] }
             }

@@ -7,10 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use flightrec_format::architecture::Architecture;
 use flightrec_tests::die_with_parent;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::architecture::debians;
 use crate::command::{run, shown};
 use crate::interrupt::Interrupt;
 
@@ -28,16 +30,26 @@ const REPORT: &str = "report";
 const PASSED: &str = "passed";
 
 /// Copies a fresh Debian with systemd to `to`; makes that Debian first, in `folder`, where there is
-/// none. `suite`: which release.
-pub(crate) fn debian(suite: &str, folder: &Path, to: &Path) -> Result<()> {
-    let base = folder.join(format!("{suite}-base"));
+/// none. `suite`: which release. One for another machine is made by programs of that machine, which
+/// this one must be able to run.
+pub(crate) fn debian(
+    suite: &str,
+    architecture: Architecture,
+    folder: &Path,
+    to: &Path,
+) -> Result<()> {
+    let base = match architecture {
+        Architecture::HERE => folder.join(format!("{suite}-base")),
+        other => folder.join(format!("{suite}-{}-base", debians(other))),
+    };
     if !base.join("complete").exists() {
         // What an interrupted try left.
         remove(&base)?;
         fs::create_dir_all(&base)?;
-        println!("making a Debian {suite} (about a minute)");
+        println!("making a Debian {suite} for {} (some minutes)", debians(architecture));
         let mut debootstrap = Command::new("debootstrap");
         debootstrap
+            .arg(format!("--arch={}", debians(architecture)))
             .args(["--variant=minbase", &format!("--include={PACKAGES}"), suite])
             .arg(base.join("root"));
         run(debootstrap.stdout(Stdio::null()))?;
@@ -59,7 +71,7 @@ impl Container {
     pub(crate) fn new(suite: &str, folder: &Path, keep: bool) -> Result<Self> {
         let container = Self { root: folder.join("root"), shared: folder.join("shared"), keep };
         container.clear()?;
-        debian(suite, folder, &container.root)?;
+        debian(suite, Architecture::HERE, folder, &container.root)?;
         fs::create_dir_all(&container.shared)?;
         Ok(container)
     }

@@ -22,6 +22,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use flightrec_format::architecture::Architecture;
 use nix::unistd::geteuid;
 
 pub(crate) use trial::run as trial;
@@ -52,7 +53,7 @@ pub(crate) fn run(soak: Duration, keep: bool, package: Option<PathBuf>) -> Resul
     let folder = folder();
     let packages = folder.join("packages");
     fs::create_dir_all(&packages)?;
-    let package = package.map_or_else(|| deb::run(None), Ok)?;
+    let package = package.map_or_else(|| deb::run(None, Architecture::HERE), Ok)?;
     let [first, second] = trial::PACKAGES.map(|name| packages.join(name));
     fs::copy(&package, &first).with_context(|| package.display().to_string())?;
     renumber(&first, &folder.join("unpacked"), &second)?;

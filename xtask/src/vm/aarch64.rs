@@ -18,13 +18,12 @@ use super::image::{self, FORMS, Image};
 use super::kernels::{self, Kernel};
 use super::{check, machine};
 use crate::command::{CROSS_GCC, CROSS_STRIP, read, repository, run};
-use crate::cross;
+use crate::{cross, elf};
 
 /// In continuous integration.
 pub(super) const CI: &str = "6.12";
-/// The dynamic linker, where programs expect it in `/lib`, and the C library.
-const LOADER: &str = "ld-linux-aarch64.so.1";
-const LIBC: &str = "libc.so.6";
+/// Where the machine has libraries, as a Debian.
+const LIBRARIES: &str = "lib/aarch64-linux-gnu";
 
 /// One kernel's run and checks; what was found, for people.
 pub(super) fn one(cache: &Path, kernel: &Kernel, check_only: bool) -> Result<Found> {
@@ -62,7 +61,7 @@ fn build(cache: &Path, kernel: &Path, recorded: &Path) -> Result<Image> {
 }
 
 /// Debian's busybox for arm64.
-fn busybox(cache: &Path) -> Result<PathBuf> {
+pub(super) fn busybox(cache: &Path) -> Result<PathBuf> {
     let folder = cache.join("busybox");
     let program = folder.join("usr/bin/busybox");
     if !program.exists() {
@@ -81,7 +80,7 @@ fn busybox(cache: &Path) -> Result<PathBuf> {
 /// The tree of the disk.
 fn root(work: &Path, busybox: &Path, recorded: &Path) -> Result<PathBuf> {
     let root = work.join("root");
-    for dir in ["bin", "dev", "proc", "sys", "run", "tmp", "out", "var/lib/flightrec"] {
+    for dir in ["bin", LIBRARIES, "dev", "proc", "sys", "run", "tmp", "out", "var/lib/flightrec"] {
         fs::create_dir_all(root.join(dir))?;
     }
     // It has none, and image::Image::extract takes it.
@@ -90,7 +89,8 @@ fn root(work: &Path, busybox: &Path, recorded: &Path) -> Result<PathBuf> {
     for name in ["flightd", "flightctl"] {
         let program = cross::programs().join(name);
         ensure!(program.exists(), "{}: build it by `cargo xtask cross`", program.display());
-        run(Command::new(CROSS_STRIP).arg("-o").arg(root.join("bin").join(name)).arg(program))?;
+        run(Command::new(CROSS_STRIP).arg("-o").arg(root.join("bin").join(name)).arg(&program))?;
+        libraries(&program, &root)?;
     }
     for (name, source) in [
         ("stress", "xtask/vm/stress.c"),
@@ -110,26 +110,40 @@ fn root(work: &Path, busybox: &Path, recorded: &Path) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Programs with libraries, and those: of the functions that are probed, and of the threads that
-/// publish for which span they work, by every place that their variable may have.
+/// Copies the shared libraries of a program, and theirs, as the cross compiler has them. The dynamic
+/// linker is one of them, and programs expect it in `/lib`.
+fn libraries(program: &Path, root: &Path) -> Result<()> {
+    let mut wanted = elf::libraries(program)?;
+    while let Some(name) = wanted.pop() {
+        let folder = if name.starts_with("ld-") { "lib" } else { LIBRARIES };
+        let copy = root.join(folder).join(&name);
+        if copy.exists() {
+            continue;
+        }
+        let mut gcc = Command::new(CROSS_GCC);
+        let path = read(gcc.arg(format!("-print-file-name={name}")))?;
+        fs::copy(path.trim(), &copy).with_context(|| format!("{CROSS_GCC} has no {name}"))?;
+        wanted.extend(elf::libraries(&copy)?);
+    }
+    Ok(())
+}
+
+/// Programs with shared libraries, and those: of the functions that are probed, and of the threads
+/// that publish for which span they work, by every place that their variable may have.
 fn dynamic(root: &Path) -> Result<()> {
     const CONTEXTS: &str = "tests/programs/contexts.c";
     const VARIABLE: &str = "-Wl,--export-dynamic-symbol=otel_thread_ctx_v1";
     // More than there is room for in the static part.
     const LARGE: &str = "-DPADDING=100000";
-    let libraries = root.join("lib/aarch64-linux-gnu");
-    fs::create_dir_all(&libraries)?;
-    for (name, to) in [(LOADER, root.join("lib")), (LIBC, libraries.clone())] {
-        let from = read(Command::new(CROSS_GCC).arg(format!("-print-file-name={name}")))?;
-        fs::copy(from.trim(), to.join(name)).with_context(|| from.trim().to_owned())?;
-    }
     for (name, source, flags) in [
         ("functions", "tests/programs/functions.c", &[][..]),
         ("contexts-pie", CONTEXTS, &["-DOWN", "-fPIE", "-pie", VARIABLE]),
         ("contexts-no-pie", CONTEXTS, &["-DOWN", "-fno-pie", "-no-pie", VARIABLE]),
         ("contexts", CONTEXTS, &[]),
     ] {
-        compile(&root.join("bin").join(name), source, flags)?;
+        let program = root.join("bin").join(name);
+        compile(&program, source, flags)?;
+        libraries(&program, root)?;
     }
     for (name, flags) in [
         ("small.so", &["-mtls-dialect=desc"][..]),
@@ -138,7 +152,7 @@ fn dynamic(root: &Path) -> Result<()> {
         ("traditional.so", &["-mtls-dialect=trad", LARGE]),
     ] {
         let flags = [&["-shared", "-fPIC"], flags].concat();
-        compile(&libraries.join(name), "tests/programs/contexts_variable.c", &flags)?;
+        compile(&root.join(LIBRARIES).join(name), "tests/programs/contexts_variable.c", &flags)?;
     }
     Ok(())
 }

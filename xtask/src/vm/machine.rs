@@ -91,6 +91,24 @@ const PANICKED: &[u8] = b"end Kernel panic";
 /// Runs the aarch64 machine until it has panicked, and has QEMU take its memory in all of
 /// [`FORMS`].
 pub(super) fn run_until_panic(image: &Image) -> Result<()> {
+    let files = FORMS.map(|(name, form)| (image.memory.with_extension(name), form));
+    let dump = Dump { at: PANICKED, files: &files, ends: true };
+    match wait(&mut aarch64(image), image, PATIENCE, &dump)? {
+        Ended::Off { dumped: true } => Ok(()),
+        _ => bail!("the virtual machine did not panic; its console: {}", image.console.display()),
+    }
+}
+
+/// Runs the aarch64 machine until it reboots or switches itself off.
+pub(super) fn run_aarch64(image: &Image) -> Result<()> {
+    let dump = Dump { at: PANICKED, files: &[], ends: true };
+    match wait(&mut aarch64(image), image, PATIENCE, &dump)? {
+        Ended::Off { dumped: false } => Ok(()),
+        _ => bail!("the virtual machine panicked; its console: {}", image.console.display()),
+    }
+}
+
+fn aarch64(image: &Image) -> Command {
     let mut qemu = Command::new("nice");
     // The newest processor that is fast to emulate; it has LSE.
     qemu.args(["-n", "1", "qemu-system-aarch64", "-M", "virt,gic-version=3"]);
@@ -100,12 +118,7 @@ pub(super) fn run_until_panic(image: &Image) -> Result<()> {
         "console=ttyAMA0 loglevel=5 mitigations=off random.trust_cpu=on nowatchdog panic=0 \
          preempt=full",
     );
-    let files = FORMS.map(|(name, form)| (image.memory.with_extension(name), form));
-    let dump = Dump { at: PANICKED, files: &files, ends: true };
-    match wait(&mut qemu, image, PATIENCE, &dump)? {
-        Ended::Off { dumped: true } => Ok(()),
-        _ => bail!("the virtual machine did not panic; its console: {}", image.console.display()),
-    }
+    qemu
 }
 
 /// When QEMU takes the machine's memory, and where to.

@@ -31,6 +31,7 @@ use self::check::{Found, Row};
 pub(crate) use self::forge::run as forge;
 use self::image::Trial;
 use self::kernels::{Kernel, Promise};
+use crate::architecture::Machine;
 use crate::build;
 use crate::command::repository;
 use crate::cross;
@@ -84,15 +85,15 @@ pub(crate) struct Vm {
     #[arg(long, conflicts_with_all = ["ci", "flood", "cpus", "boot"])]
     refusals: bool,
     /// Which machine: x86_64, or aarch64, for which the programs are compiled here, and which
-    /// records, reads what this machine recorded, and panics.
+    /// records, reads what this machine recorded, and panics, or boots.
     #[arg(
         long = "arch",
         value_name = "MACHINE",
-        conflicts_with_all = ["flood", "cpus", "refusals", "boot"]
+        conflicts_with_all = ["flood", "cpus", "refusals"]
     )]
     architecture: Option<Machine>,
     /// Instead of panics, boot a Debian with the package twice, and check that it records from
-    /// early in boot (as root).
+    /// early in boot; of aarch64 also that a drill and a purge leave nothing (as root).
     #[arg(long)]
     boot: bool,
 }
@@ -115,15 +116,6 @@ impl Vm {
     }
 }
 
-/// A machine, as it is typed.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Machine {
-    #[value(name = "x86_64")]
-    X86_64,
-    #[value(name = "aarch64")]
-    Aarch64,
-}
-
 impl Vm {
     /// What the machines are to do.
     fn trial(&self) -> Trial {
@@ -135,10 +127,7 @@ impl Vm {
     }
 
     fn architecture(&self) -> Architecture {
-        match self.architecture {
-            None | Some(Machine::X86_64) => Architecture::X86_64,
-            Some(Machine::Aarch64) => Architecture::Aarch64,
-        }
+        self.architecture.map_or(Architecture::X86_64, Architecture::from)
     }
 }
 
@@ -185,7 +174,7 @@ fn run_on(vm: &Vm, architecture: Architecture, rows: &mut Vec<Row>) -> Result<Ve
         }
         prepared => prepared?,
     };
-    let package = if vm.boot && !vm.check_only { Some(boot::package()?) } else { None };
+    let package = if vm.boot && !vm.check_only { Some(boot::package(architecture)?) } else { None };
     let mut failed = Vec::new();
     for kernel in wanted {
         // One that refuses records nothing of its boot.
@@ -197,12 +186,12 @@ fn run_on(vm: &Vm, architecture: Architecture, rows: &mut Vec<Row>) -> Result<Ve
             rows.push(found.row);
             found.lines
         };
-        let result = if is_aarch64 {
+        let result = if vm.boot {
+            boot::one(&cache, architecture, kernel, package.as_deref())
+        } else if is_aarch64 {
             aarch64::one(&cache, kernel, vm.check_only).map(&mut of_kernel)
         } else if !vm.cpus.is_empty() {
             cpus::all(&cache, kernel, &vm.cpus, vm.check_only)
-        } else if vm.boot {
-            boot::one(&cache, kernel, package.as_deref())
         } else {
             one(&cache, kernel, forms, vm.trial(), vm.check_only, of_kernel)
         };
@@ -239,7 +228,10 @@ fn prepare(vm: &Vm, architecture: Architecture) -> Result<(PathBuf, Vec<&'static
     };
     let (cache, scope, ci) = match architecture {
         Architecture::X86_64 => (cache, Scope::Vm, CI.0),
-        Architecture::Aarch64 => (cache.join("aarch64"), Scope::CrossVm, aarch64::CI),
+        Architecture::Aarch64 => {
+            let scope = if vm.boot { Scope::CrossBoot } else { Scope::CrossVm };
+            (cache.join("aarch64"), scope, aarch64::CI)
+        }
     };
     let one_is_enough = vm.flood.is_some() || !vm.cpus.is_empty() || vm.refusals;
     let wanted = if vm.ci || one_is_enough && vm.kernels.is_empty() {
@@ -250,7 +242,8 @@ fn prepare(vm: &Vm, architecture: Architecture) -> Result<(PathBuf, Vec<&'static
     if !vm.check_only {
         setup::run(scope)?;
         fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
-        if architecture == Architecture::Aarch64 {
+        // What boots has the package.
+        if architecture == Architecture::Aarch64 && !vm.boot {
             cross::build()?;
         }
         kernels::fetch(&cache, &wanted, architecture)?;
@@ -268,7 +261,7 @@ fn programs() -> PathBuf {
 /// other was built: an older one may not know what is recorded now.
 fn static_program() -> Option<PathBuf> {
     let built = |program: &Path| program.metadata().and_then(|metadata| metadata.modified()).ok();
-    let program = crate::static_program::path();
+    let program = crate::static_program::path(Architecture::HERE);
     (built(&program)? >= built(&repository().join("target/release/flightctl"))?).then_some(program)
 }
 

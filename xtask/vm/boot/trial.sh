@@ -33,6 +33,21 @@ if [ $boot = 1 ]; then
     systemctl reboot --no-block
 else
     told before.jsonl dump --boot -1 --all --fds off --format jsonl
+    if [ -x /trial/xtask ]; then
+        told drill drill
+        dpkg --purge flightrec >$out/purge 2>&1
+        echo $? >$out/purge.code
+        say "boot 2: purged: $(cat $out/purge.code)"
+        # It names the recorder's unit, which systemd would go on to know.
+        rm /etc/systemd/system/early.service /etc/systemd/system/sysinit.target.wants/early.service
+        systemctl daemon-reload
+        # Outside of what it compares.
+        mv /out /trial
+        /trial/xtask bare-trial dpkg >/trial/out/2/bare 2>&1
+        echo $? >/trial/out/2/bare.code
+        mv /trial/out /
+        say "boot 2: installed, tried and purged: $(cat $out/bare.code)"
+    fi
     say "boot 2 done"
     systemctl poweroff --no-block
 fi
