@@ -20,9 +20,9 @@ use flightrec_format::abi::id::{SpanId, TraceId};
 use flightrec_format::abi::kinds::ThreadContext;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::publisher::{
-    AGAIN_SHIFT, CONTEXT_RECORD, ContextRecord, DTV_ENTRY, MODULES_MAX, PEEK_MAX,
-    PUBLISHER_WAYS, PUBLISHERS, Peek, Publisher, Publishers, SEEN, SEEN_SETS, SEEN_WAYS,
-    ThreadPointerOffsets, VALID, publisher_place,
+    AGAIN_SHIFT, CONTEXT_RECORD, ContextRecord, DTV_ENTRY, MODULES_MAX, PEEK_MAX, PUBLISHER_WAYS,
+    PUBLISHERS, Peek, Publisher, Publishers, SEEN, SEEN_SETS, SEEN_WAYS, ThreadPointerOffsets,
+    VALID, publisher_place,
 };
 use flightrec_format::abi::record::{fold, kind};
 use flightrec_format::abi::state::{CpuState, entered};
