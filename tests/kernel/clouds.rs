@@ -161,7 +161,8 @@ fn azure_has_objects_of_many_blocks_whoever_is_killed() {
         expected.iter().filter(|(_, of)| of.len() > 2 * BLOCK).map(|(name, _)| name).collect();
     assert!(long.len() >= 2, "{:?}", expected.values().map(Vec::len).collect::<Vec<_>>());
     let storage = format!("endpoint = {:?}\nallow_http = true\n", server.endpoint());
-    let limits = "[limits]\nbandwidth = \"16MiB\"\n";
+    // So slowly that whoever is killed within two seconds is in the middle of an object.
+    let limits = "[limits]\nbandwidth = \"4MiB\"\n";
     let config = format!("{}{storage}{limits}", recorded.config("az://lake", &flights));
     let mut shipper = Shipper::new(&dir.path().join("ship"), &config).expect("flight-ship");
     shipper.environment(&AZURE);

@@ -74,11 +74,17 @@ impl<N: Names> Chain<'_, N> {
 
     fn retried(&self, tid: u32, sleeps: u64) -> Option<((CallId, i32), &Count)> {
         let track = self.story.tracks.get(tid)?;
+        if sleeps < RETRIES_MIN {
+            return None;
+        }
+        // Others may fail more often, as those by which a program looks for its files when it
+        // begins.
+        let is_regular = sleeps.div_ceil(2)..=sleeps.saturating_mul(3);
         let failing = track.counts.iter().filter(|((_, error), _)| *error != 0);
-        let (key, count) = failing.max_by_key(|(key, count)| (count.calls, **key))?;
-        let is_regular = sleeps >= RETRIES_MIN
-            && (sleeps.div_ceil(2)..=sleeps.saturating_mul(3)).contains(&count.calls);
-        is_regular.then_some((*key, count))
+        let (key, count) = failing
+            .filter(|(_, count)| is_regular.contains(&count.calls))
+            .min_by_key(|(key, count)| (count.calls.abs_diff(sleeps), **key))?;
+        Some((*key, count))
     }
 
     /// Where a thread waited: ` in fsync(/srv/a)`, ` in a page fault`.
