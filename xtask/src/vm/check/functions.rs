@@ -102,5 +102,5 @@ pub(super) fn of_programs(files: &Path, passes: u64) -> Result<String> {
         // A constant, two registers, memory.
         ensure!(is == ["0x2a", minus, &i, minus], "arguments of pass {i}: {mark}");
     }
-    Ok(format!("20 calls of functions of programs and a library, {passes} passes of a mark"))
+    Ok(format!("20 calls of functions of a program and a library, {passes} passes of a mark"))
 }
