@@ -121,12 +121,12 @@ fn same_text(there: &str, here: &str) -> Result<()> {
 }
 
 /// Of switches away from threads that publish for which span they work, 99.9 % have the right one,
-/// wherever the variable is.
+/// by each way of finding the variable.
 fn spans(files: &Path, recording: &Path) -> Result<String> {
     let switches = ["--file", text(recording), "--all", "--event", "switch", "--traces"];
     let switches = events(&dump(&switches)?)?;
     let mut shares = Vec::new();
-    for name in ["pie", "no-pie", "small", "fixed", "large", "traditional"] {
+    for name in ["pie", "fixed", "large", "traditional"] {
         let told = fs::read_to_string(files.join(format!("contexts.{name}")))
             .with_context(|| format!("no contexts.{name}"))?;
         let threads = contexts::published(&told);
