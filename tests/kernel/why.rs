@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -40,6 +41,9 @@ const LACKING: i32 = 77;
 const ASKED: u32 = 25;
 /// Slices that a window may cut at its ends, ns: one at each, of a tick at 100 Hz.
 const EDGES: u64 = 20_000_000;
+/// So many calls, so often, are more than `flightctl` reads at once with 128 MiB of memory.
+const FLOOD: &str = "50000";
+const FLOODS: u32 = 8;
 /// Of so many incidents of a hundred the cause is found though no thread is named.
 const UNNAMED_PERCENT: usize = 80;
 
@@ -320,6 +324,52 @@ fn shares_are_what_the_kernel_counts() {
         // A slice that runs on, or is waited for, where the window ends is counted when it is over.
         let off = ours.abs_diff(kernels);
         assert!(off <= window / 100 + EDGES, "{name}: {ours} ns, {kernels} ns by the kernel");
+    }
+}
+
+#[test]
+fn a_window_behind_a_flood() {
+    // What the rings do not hold any more is in the files, and is too much to be read at once: it
+    // is read in stretches, and the rings are the last of them.
+    let recorder = crate::support::start("[rings]\nsyscall = \"8MiB\"");
+    let fifo = recorder.sandbox().root().join("fifo");
+    let path = fifo.to_str().expect("a path");
+    assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
+    // It opens the file so long before that its name is to be looked for.
+    let mut cat = Command::new("cat");
+    let mut cat = cat.arg(path).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("cat");
+    let mut writer = fs::File::options().write(true).open(&fifo).expect("the fifo");
+    let flood = Timestamp::now();
+    let storm = c_program("storm", &[]);
+    for _ in 0..FLOODS {
+        let mut storm = Command::new(&storm);
+        let status = storm.args(["opens", "0", FLOOD]).stdout(Stdio::null()).status();
+        assert!(status.expect("storm").success());
+        // Half a ring of calls is in the files by then.
+        thread::sleep(Duration::from_millis(500));
+        writer.write_all(b"line\n").expect("a line");
+    }
+    let since = Timestamp::now();
+    thread::sleep(Duration::from_millis(600));
+    drop(writer);
+    assert!(cat.wait().expect("cat").success());
+    let until = Timestamp::now();
+    let tid = cat.id().to_string();
+    for since in [since, flood] {
+        let window = [since, until].map(|time| time.to_string());
+        let memory = ["--memory", "128MiB", "why", "--format", "json", "--tid", &tid];
+        let asked = [&memory[..], &["--since", &window[0], "--until", &window[1]]].concat();
+        let output = recorder.flightctl(&asked);
+        let answer = valid(&output);
+        let sentence = answer["sentence"].as_str().expect("a sentence");
+        eprintln!("{sentence}");
+        assert!(sentence.starts_with("`cat`") && sentence.contains("read("), "{answer:#}");
+        assert!(sentence.contains(path), "{answer:#}");
+        // As the whole of what was asked about.
+        let ns = |key: &str| answer["window"][key].as_i64().expect("ns") as i128;
+        let asked = since.as_nanosecond()..=until.as_nanosecond();
+        assert!((ns("from_ns") - asked.start()).abs() < EDGES as i128, "{answer:#}");
+        assert!((ns("until_ns") - asked.end()).abs() < EDGES as i128, "{answer:#}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a link is about: the call and its object in words, whom a thread asked, what it tries, what
 //! works for it in the kernel.
 
+use std::cmp::Reverse;
+
 use super::answer::{counted, time};
 use super::chain::Chain;
 use super::kinds::CallKind;
@@ -53,13 +55,13 @@ impl<N: Names> Chain<'_, N> {
         })
     }
 
-    /// The call that a thread tries again and again without success, the error, and how often; as
-    /// often as it sleeps.
+    /// The call that a thread tries again and again without success, the error, and how often it
+    /// failed with a sleep behind it.
     pub(super) fn retries(&self, tid: u32, sleeps: u64) -> Option<(String, String, u64)> {
         let ((call, error), count) = self.retried(tid, sleeps)?;
         let told = self.story.tracks.told(count.told);
         let text = told.map_or_else(|| self.story.kinds.name(call), |told| short(&told.text));
-        Some((text, self.names.error(error), count.calls))
+        Some((text, self.names.error(error), count.rounds))
     }
 
     /// Whether a call that should succeed is tried again and again. Who looks by `EAGAIN` whether
@@ -72,18 +74,17 @@ impl<N: Names> Chain<'_, N> {
         })
     }
 
+    /// What fails in most of the rounds between a thread's sleeps. A program's start fails more
+    /// often, where it looks for its libraries, but in one round.
     fn retried(&self, tid: u32, sleeps: u64) -> Option<((CallId, i32), &Count)> {
         let track = self.story.tracks.get(tid)?;
         if sleeps < RETRIES_MIN {
             return None;
         }
-        // Others may fail more often, as those by which a program looks for its files when it
-        // begins.
-        let is_regular = sleeps.div_ceil(2)..=sleeps.saturating_mul(3);
         let failing = track.counts.iter().filter(|((_, error), _)| *error != 0);
         let (key, count) = failing
-            .filter(|(_, count)| is_regular.contains(&count.calls))
-            .min_by_key(|(key, count)| (count.calls.abs_diff(sleeps), **key))?;
+            .filter(|(_, count)| count.rounds >= sleeps.div_ceil(2))
+            .max_by_key(|(key, count)| (count.rounds, Reverse(**key)))?;
         Some((*key, count))
     }
 

@@ -283,18 +283,24 @@ impl Story {
         let from = known.entered.unwrap_or(time).min(time);
         let kind = self.kinds.kind(call);
         let error = self.failures.failure(call.abi, call.nr, ret).unwrap_or(0);
-        let so_far = {
+        let (so_far, sleeps) = {
             let track = self.note(tid, known);
             track.is_user = true;
             track.open = None;
-            track.counts.get(&(call, error)).map(|count| count.all)
+            track.sleeps += u64::from(kind == super::kinds::CallKind::Sleep);
+            (track.counts.get(&(call, error)).copied(), track.sleeps)
         };
         let is_first = so_far.is_none();
         // The words of what is called again and again are those of a late one: the first ones may
-        // be of a program's start.
-        let is_sample = so_far.is_none_or(|all| all.saturating_add(1).is_power_of_two());
+        // be of a program's start. So is what fails once before the thread sleeps, and again.
+        let is_sample = so_far.is_none_or(|count| {
+            let is_next = error != 0 && count.is_next_round(sleeps);
+            (count.all + 1).is_power_of_two() || is_next && (count.rounds + 1).is_power_of_two()
+        });
         let is_long = time.saturating_sub(from) >= LONG_NS;
-        let is_told = is_long || is_sample || kind.tells();
+        // What fails to open a file is asked about by its number alone.
+        let tells = kind.tells() && (error == 0 || kind != super::kinds::CallKind::Open);
+        let is_told = is_long || is_sample || tells;
         let words = is_told.then(&mut *told);
         if let Some(told) = &words
             && kind == super::kinds::CallKind::Open
@@ -316,8 +322,7 @@ impl Story {
         if has_count && (track.counts.len() < COUNTS_MAX || !is_first) {
             let count =
                 track.counts.entry((call, error)).or_insert(Count { told, ..Count::default() });
-            count.calls += u64::from(in_window);
-            count.all += 1;
+            count.add(in_window, sleeps);
             if is_sample {
                 count.told = told.or(count.told);
             }

@@ -33,7 +33,27 @@ pub(super) struct Count {
     pub(super) calls: u64,
     /// And before it.
     pub(super) all: u64,
+    /// Of those in the window: how many rounds of them there are, each behind a sleep of the
+    /// thread but for the first.
+    pub(super) rounds: u64,
+    /// How often the thread had slept at the last one ([`Track::sleeps`]); `None`: there is none.
+    pub(super) slept: Option<u64>,
     pub(super) told: Option<u32>,
+}
+
+impl Count {
+    /// Counts one more. `sleeps`: how often its thread has slept so far.
+    pub(super) fn add(&mut self, in_window: bool, sleeps: u64) {
+        self.rounds += u64::from(in_window && self.is_next_round(sleeps));
+        self.calls += u64::from(in_window);
+        self.all += 1;
+        self.slept = Some(sleeps);
+    }
+
+    /// Whether one more would begin a round.
+    pub(super) fn is_next_round(&self, sleeps: u64) -> bool {
+        self.slept != Some(sleeps)
+    }
 }
 
 /// What a thread did in the kernel beside its calls.
@@ -83,6 +103,8 @@ pub(super) struct Track {
     pub(super) calls: Vec<CallSpan>,
     pub(super) open: Option<CallSpan>,
     pub(super) counts: FxHashMap<(CallId, i32), Count>,
+    /// Calls of it that sleep and have ended.
+    pub(super) sleeps: u64,
     pub(super) samples: Vec<SampleRow>,
     pub(super) stacks: Vec<StackRow>,
     pub(super) deeds: Vec<DeedSpan>,

@@ -260,7 +260,7 @@ impl Story {
             Some(CallKind::Read | CallKind::Receive) if !is_stuck => 70,
             Some(CallKind::Futex) => 85,
             Some(_) => 100,
-            None if is_stuck => 100,
+            None if is_stuck || is_outside(track, span) => 100,
             None => 5,
         };
         let (from, until) = self.whole;
@@ -272,6 +272,11 @@ impl Story {
             _ => weight / 10,
         }
     }
+}
+
+/// Whether a thread whose calls are known waits outside of them all: in a page fault.
+fn is_outside(track: &Track, span: &Interval) -> bool {
+    track.is_user && track.calls.first().is_some_and(|call| call.until <= span.from)
 }
 
 /// Where names do not matter.

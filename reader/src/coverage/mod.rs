@@ -315,6 +315,17 @@ fn uncounted(lane: &Coverage, window: Window) -> Option<Gap> {
     })
 }
 
+/// What a stream has of a scope, as its pages tell and the counters at moments beside them.
+pub(crate) fn with_marks(
+    recording: &Recording,
+    stream: &LaneStream,
+    scope: &Scope<'_>,
+) -> Coverage {
+    let mut coverage = stream.coverage_around(scope);
+    marks::refine(&mut coverage, stream, recording);
+    coverage
+}
+
 /// What `recording` has of `window` in each ring: each gap by itself, from one moment at which the
 /// ring's counters are known to the next. Of the rings for which `wanted` says so.
 fn coverages(
@@ -332,8 +343,7 @@ fn coverages(
         ring_bytes: recording.meta.lanes.ring_bytes(),
     };
     let of_stream = |stream: &LaneStream| {
-        let mut coverage = stream.coverage_around(&scope);
-        marks::refine(&mut coverage, stream, recording);
+        let mut coverage = with_marks(recording, stream, &scope);
         if recording.copied == 0 {
             marks::is_missing(&mut coverage);
         }

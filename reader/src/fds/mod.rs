@@ -32,7 +32,7 @@ use flightrec_format::ring::LaneStream;
 pub use self::object::is_socket;
 pub use self::role::makes_descriptor;
 use self::role::{CLOEXEC, Cloexec, Role, Roles};
-use self::settle::{News, Settled};
+use self::settle::{Ends, News, Settled};
 use self::table::File;
 pub use self::table::{FdNames, FdTable, Kept, Named};
 pub(crate) use self::users::Users;
@@ -96,6 +96,8 @@ pub struct Fds {
     lost: bool,
     /// What the snapshots tell, as far as its time has not come yet.
     settled: Settled,
+    /// Where the recording ends, of which the snapshots are.
+    ends: Ends,
 }
 
 impl Fds {
@@ -112,14 +114,18 @@ impl Fds {
             files: 0,
             lost: false,
             settled: Settled::default(),
+            ends: Ends::default(),
         }
     }
 
     /// What a recording's snapshots tell of the time at which its events begin. If nobody wants to
     /// know, nothing is looked for.
     pub fn of(recording: &Recording, wanted: bool) -> Self {
-        let settled = if wanted { Settled::new(recording) } else { Settled::default() };
-        let mut fds = Self { settled, ..Self::new(&recording.meta) };
+        let mut fds = Self::new(&recording.meta);
+        if wanted {
+            fds.settled = Settled::new(recording, None);
+            fds.ends = Ends::of(recording);
+        }
         fds.advance(0);
         fds
     }
@@ -127,7 +133,8 @@ impl Fds {
     /// Goes on with what comes next of the same recording: what its snapshots tell of the time
     /// before `from` is known.
     pub fn go_on(&mut self, recording: &Recording, from: u64) {
-        self.settled = Settled::new(recording);
+        self.settled = Settled::new(recording, Some(&self.ends));
+        self.ends = Ends::of(recording);
         while self.settled.next(from.saturating_sub(1)).is_some() {}
     }
 

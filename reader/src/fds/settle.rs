@@ -8,14 +8,17 @@
 
 use std::sync::Arc;
 
+use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::descriptors::{Object, Snapshot, Table};
+use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Reason, Scope};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::object::{Shown, shown};
 use super::role::Roles;
 use super::watch::{Changes, UNSURE};
+use crate::coverage;
 use crate::source::Recording;
 use crate::source::detached;
 use crate::window::Window;
@@ -45,12 +48,40 @@ pub(super) struct Settled(Vec<(u64, News)>);
 /// What a snapshot knew of a descriptor for sure.
 type Sure<'a> = FxHashMap<(u32, u32), &'a Object>;
 
+/// What each ring had recorded where a stretch of a window ends, by lane and CPU.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ends(FxHashMap<(Lane, u16), Counts>);
+
+impl Ends {
+    /// Of a recording, which may be a stretch.
+    pub(super) fn of(recording: &Recording) -> Self {
+        let until = recording.stretch_until.unwrap_or(u64::MAX);
+        let end = |stream: &LaneStream| {
+            // Pages behind the stretch may have been read, and others before them left out.
+            let inside = stream.pages().partition_point(|page| part::begins(page) < until);
+            let last = inside.checked_sub(1).and_then(|at| stream.pages().get(at))?;
+            let held = last.header().events.plus(&last.summary().counts);
+            Some(((stream.lane(), stream.cpu()), held))
+        };
+        Self(recording.streams.iter().filter_map(end).collect())
+    }
+
+    /// Whether the next stretch's pages of a ring go on there, without anything between.
+    fn join(&self, stream: &LaneStream) -> bool {
+        let before = self.0.get(&(stream.lane(), stream.cpu()));
+        before.zip(stream.pages().first()).is_some_and(|(before, first)| {
+            let first = &first.header().events;
+            first.less(before).is_zero()
+        })
+    }
+}
+
 impl Settled {
-    /// What a recording's snapshots tell.
-    pub(super) fn new(recording: &Recording) -> Self {
+    /// What a recording's snapshots tell. `before`: where the stretch before it ends.
+    pub(super) fn new(recording: &Recording, before: Option<&Ends>) -> Self {
         let snapshots = recording.descriptors.as_slice();
         let mut settled = Self::default();
-        let lost = losses(recording);
+        let lost = losses(recording, before);
         settled.0.extend(
             lost.iter().flat_map(|(from, until)| [*from, *until]).map(|at| (at, News::Forget)),
         );
@@ -188,8 +219,10 @@ fn has_ring(table: &Table, snapshot: &Snapshot) -> bool {
         .any(|file| matches!(object(file.object), Some(Object::Named(name)) if **name == *RING))
 }
 
-/// When events of calls or tasks are missing: from and until.
-fn losses(recording: &Recording) -> Vec<(u64, u64)> {
+/// When events of calls or tasks are missing: from and until. Of a stretch, without what only the
+/// next one tells, and, where it goes on behind another, without what that one had.
+fn losses(recording: &Recording, before: Option<&Ends>) -> Vec<(u64, u64)> {
+    let until = recording.stretch_until.unwrap_or(u64::MAX);
     let scope = Scope {
         from: 0,
         until: u64::MAX,
@@ -208,14 +241,20 @@ fn losses(recording: &Recording) -> Vec<(u64, u64)> {
     for stream in recording.streams.iter().filter(|stream| stream.lane() != Lane::Sched) {
         // The trace lane tells of descriptors only what operations of io_uring do to them.
         let lost = if stream.lane() == Lane::Trace { &mut of_rings } else { &mut lost };
-        let coverage = stream.coverage(&scope);
+        let coverage = coverage::with_marks(recording, stream, &scope);
         // The pages are copied behind the snapshots, so that what is newer than the copy is newer
         // than they.
         let gaps = coverage.gaps.iter().filter(|gap| gap.reason != Reason::Newer);
-        lost.extend(gaps.map(|gap| (gap.from, gap.until)));
-        if let Some((from, _)) = coverage.complete {
-            lost.push((0, from));
+        let mut missing: Vec<(u64, u64)> = gaps.map(|gap| (gap.from, gap.until)).collect();
+        missing.extend(coverage.complete.map(|(from, _)| (0, from)));
+        missing.retain(|(_, end)| *end <= until);
+        if let Some(first) = stream.pages().first()
+            && before.is_some_and(|before| before.join(stream))
+        {
+            let begins = part::begins(first);
+            missing.retain(|(_, end)| *end > begins);
         }
+        lost.extend(missing);
     }
     if of_rings.iter().any(|(_, until)| *until > recording.meta.started) && may_use_rings(recording)
     {

@@ -95,6 +95,9 @@ pub struct Recording {
     pub disputed_by: Vec<u64>,
     /// Where it is known beside the pages that nothing is missing.
     pub sure: Option<Sure>,
+    /// Where it is a stretch of a window, and another follows: events from this moment on belong to
+    /// that one.
+    pub stretch_until: Option<u64>,
     /// Where events are read again behind some that are not, in order.
     pub skips: Arc<[Skip]>,
 }
@@ -317,6 +320,7 @@ impl Collector {
             slot_misses,
             disputed_by: Vec::new(),
             sure: None,
+            stretch_until: None,
             skips: Arc::default(),
         }
     }

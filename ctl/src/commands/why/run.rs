@@ -196,7 +196,7 @@ impl Whole<'_> {
         }
         // All stretches are of one window.
         let window = match chapter.joins {
-            Some(joins) => self.asked(chapter, &wall).hull().within(joins.whole),
+            Some(joins) => self.asked(chapter, &wall).hull().within(joins.reach()),
             None => windows.hull(),
         };
         let asked = self.asked.of(chapter, &wall);

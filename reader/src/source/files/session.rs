@@ -458,6 +458,7 @@ impl SessionSource {
             slot_misses: 0,
             disputed_by: Vec::new(),
             sure: None,
+            stretch_until: None,
             skips: Arc::default(),
         })
     }
@@ -515,6 +516,7 @@ impl SessionSource {
             slot_misses: 0,
             disputed_by: Vec::new(),
             sure: None,
+            stretch_until: None,
             skips: Arc::default(),
         };
         Some((recording, self.remarks.clone()))

@@ -163,6 +163,8 @@ impl FilesPart {
             window.from = from;
         }
         let mut recording = self.source.read_some(window, pick)?;
+        let goes_on = self.joins.filter(|joins| joins.behind);
+        recording.stretch_until = goes_on.map(|joins| joins.until);
         recording.sure = is_sure.then_some(Sure { read_from: window.from, threads });
         if let Needs::Chosen(chosen) = needs {
             recording.skips = chosen.skips.clone();

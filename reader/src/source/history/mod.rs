@@ -84,7 +84,7 @@ pub struct Chapter {
 /// the next sees all events of the window, each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Joins {
-    /// The window that all stretches make up.
+    /// The window that all stretches in files make up.
     pub whole: Window,
     /// Whether the stretches are all that is wanted of this recording. If not, the rings follow the
     /// files.
@@ -97,6 +97,13 @@ pub struct Joins {
     pub before: bool,
     /// Whether there is a next stretch.
     pub behind: bool,
+}
+
+impl Joins {
+    /// All that may be told of together: what the stretches make up, and the rings that follow.
+    pub fn reach(&self) -> Window {
+        if self.is_whole { self.whole } else { Window { until: u64::MAX, ..self.whole } }
+    }
 }
 
 impl Chapter {

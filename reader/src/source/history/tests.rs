@@ -198,6 +198,7 @@ impl Source for Tail {
             slot_misses: 0,
             disputed_by: Vec::new(),
             sure: None,
+            stretch_until: None,
             skips: Arc::default(),
         })
     }
