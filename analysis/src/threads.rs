@@ -14,6 +14,10 @@ use self::cpus::Cpus;
 use self::table::{Table, Thread};
 use crate::{CallId, Interval, State, Waker};
 
+/// `TASK_INTERRUPTIBLE` (include/linux/sched.h): how a wait is counted of which only the end was
+/// seen.
+const TASK_INTERRUPTIBLE: u16 = 1;
+
 /// What is done with the intervals that [`Threads`] finds.
 pub trait Observer {
     /// What is kept of each thread.
@@ -32,7 +36,8 @@ pub trait Observer {
 /// The state of each thread at the moment of the last event, and since when.
 ///
 /// Whoever makes a system call, wakes another thread or is switched from runs. A thread's state is
-/// unknown until the first event that tells it; where events of scheduling are missing
+/// unknown until the first event that tells it (but for who is woken before anything else is heard
+/// of it, where nothing is missing: it was blocked, interruptibly or not); where events of scheduling are missing
 /// ([`Self::miss`]); and for all of a wait whose end shows that a switch was not seen: where the
 /// thread runs without having been switched in; or, of a thread that was never seen to be switched
 /// out, where its CPU runs another thread than the last one that was switched in: it may have run
@@ -49,6 +54,8 @@ pub struct Threads<A> {
     from: u64,
     /// Whether events of every CPU are there from that moment on.
     is_complete: bool,
+    /// And no switches have been missing so far: a thread of which nothing was heard has not run.
+    is_whole: bool,
 }
 
 impl<A: Default> Threads<A> {
@@ -56,7 +63,14 @@ impl<A: Default> Threads<A> {
     /// `is_complete`: and nothing is missing from then on but what [`Self::miss`] tells, so that
     /// whoever runs on a CPU at its first event has run there since.
     pub fn new(from: u64, is_complete: bool) -> Self {
-        Self { table: Table::new(from), cpus: Cpus::default(), from, is_complete }
+        let (table, cpus) = (Table::new(from), Cpus::default());
+        Self { table, cpus, from, is_complete, is_whole: is_complete }
+    }
+
+    /// A thread of which no event has come yet was blocked all the time, in `state` since a moment
+    /// before the first event, in a call if it is in one.
+    pub fn asleep(&mut self, tid: u32, state: State, since: u64, call: Option<CallId>) {
+        self.table.asleep(tid, state, since, call);
     }
 
     /// Follows a thread as soon as it is met, and gives it up for no other.
@@ -120,7 +134,7 @@ impl<A: Default> Threads<A> {
     pub fn forget(&mut self) {
         self.table.clear();
         self.cpus = Cpus::default();
-        self.is_complete = false;
+        (self.is_complete, self.is_whole) = (false, false);
     }
 
     /// Ends all intervals at `now` for an account, and goes on with new ones.
@@ -256,7 +270,14 @@ impl<A: Default> Threads<A> {
         if new && self.table.get_mut(wakee).is_none_or(|thread| thread.waits()) {
             self.table.born((wakee, time), to);
         }
+        // Who is woken waited before, and ran nowhere since; but where its CPU was not heard of yet
+        // it may have run there, and be about to wait.
+        let has_waited = self.is_whole && !new && self.cpus.running(cpu).is_some();
+        let from = self.from;
         if let Some(thread) = self.table.followed((wakee, time), to) {
+            if has_waited && (thread.state, thread.since) == (State::Unknown, from) {
+                thread.state = State::Blocked(TASK_INTERRUPTIBLE);
+            }
             thread.wake(waker, cpu, (wakee, time), to);
         }
     }
@@ -301,6 +322,7 @@ impl<A: Default> Threads<A> {
     /// Switches on a CPU are missing: whoever is not seen to run on another one may have done
     /// anything.
     fn lose_sight(&mut self, cpu: u16, time: u64, to: &mut impl Observer<Account = A>) {
+        self.is_whole = false;
         self.cpus.lose(cpu);
         let cpus = &self.cpus;
         for (tid, thread) in self.table.iter_mut() {

@@ -373,6 +373,48 @@ fn a_window_behind_a_flood() {
     }
 }
 
+/// What hangs since long before the window has no event in it, nor in what is read before it.
+#[test]
+fn a_thread_that_hangs() {
+    let recorder = crate::support::start("");
+    let fifo = recorder.sandbox().root().join("fifo");
+    let path = fifo.to_str().expect("a path");
+    assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
+    let mut cat = Command::new("cat");
+    let mut cat = cat.arg(path).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("cat");
+    let writer = fs::File::options().write(true).open(&fifo).expect("the fifo");
+    // Longer than what is read before a window.
+    thread::sleep(Duration::from_secs(4));
+    let tid = cat.id().to_string();
+    let why = |last: &[&str]| {
+        let asked = [&["why", "--format", "json", "--tid", &tid], last].concat();
+        let answer = valid(&recorder.flightctl(&asked));
+        eprintln!("{}", answer["sentence"]);
+        answer
+    };
+    let file = recorder.sandbox().root().join("hangs.flight");
+    let file = file.to_str().expect("a path");
+    let saved = recorder.flightctl(&["save", "--last", "1s", "-o", file]);
+    assert!(saved.status.success(), "{saved:?}");
+    for answer in [why(&["--last", "1s"]), why(&["--file", file])] {
+        let sentence = answer["sentence"].as_str().expect("a sentence");
+        let said = format!("waited 1.0 s in read({path})");
+        assert!(sentence.starts_with("`cat`") && sentence.contains(&said), "{answer:#}");
+        let evidence = answer["chain"][0]["evidence"].to_string();
+        assert!(evidence.contains("when the window began"), "{evidence}");
+    }
+    // It is woken in the window, and nothing that is read says since when it has slept.
+    let since = Timestamp::now();
+    thread::sleep(Duration::from_millis(300));
+    drop(writer);
+    assert!(cat.wait().expect("cat").success());
+    let window = [since, Timestamp::now()].map(|time| time.to_string());
+    let answer = why(&["--since", &window[0], "--until", &window[1]]);
+    let sentence = answer["sentence"].as_str().expect("a sentence");
+    let said = format!("ms in read({path}) for `why::");
+    assert!(sentence.starts_with("`cat`") && sentence.contains(&said), "{answer:#}");
+}
+
 #[test]
 fn random_threads_and_windows_add_up() {
     let recorder = crate::support::start("");

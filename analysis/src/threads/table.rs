@@ -196,6 +196,14 @@ impl<A: Default> Table<A> {
         Some(self.threads.entry(tid).or_insert_with(new))
     }
 
+    /// A thread that has been blocked since a moment, unless something is known of it already.
+    pub(super) fn asleep(&mut self, tid: u32, state: State, since: u64, call: Option<CallId>) {
+        if tid != 0 && self.threads.len() < THREADS_MAX / 2 {
+            let new = || Thread { state, since, call, ..Thread::default() };
+            self.threads.entry(tid).or_insert_with(new);
+        }
+    }
+
     /// Gives a thread up for no other.
     pub(super) fn expect(&mut self, tid: u32) {
         self.expected.push(tid);

@@ -94,9 +94,9 @@ pub struct Answer {
     pub doubts: Vec<String>,
     /// Whether nothing that the answer goes by is missing.
     pub complete: bool,
-    /// A descriptor in the chain stands for something that is not known: who reads more of what was
-    /// before the window may know it.
-    pub is_unnamed: bool,
+    /// A descriptor in the chain stands for something that is not known, or what the subject did at
+    /// some time is not: who reads more of what was before the window may know it.
+    pub lacks_past: bool,
 }
 
 /// `671 ms`, `2.0 s`, `35 us`: three digits are enough for a sentence.

@@ -301,6 +301,13 @@ impl<N: Names> Chain<'_, N> {
         if let Some(told) = wait.told {
             link.evidence.push(format!("in {}", short(&told.text)));
         }
+        let track = self.story.tracks.get(wait.span.tid);
+        let whole = track.and_then(|track| track.within(wait.span.from, wait.span.until).first());
+        if let Some(before) = whole.and_then(|whole| self.story.from.checked_sub(whole.from))
+            && before != 0
+        {
+            link.evidence.push(format!("had waited for {} when the window began", time(before)));
+        }
         if let Some(waker) = wait.span.waker {
             let context = waker.context.name();
             let by = match waker.thread() {

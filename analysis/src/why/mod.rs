@@ -41,6 +41,6 @@ mod worst;
 pub use self::answer::{Answer, Culprit, Link, Share, Who};
 pub use self::kinds::CallKind;
 pub use self::names::{Names, Told};
-pub use self::story::{Known, Story};
+pub use self::story::{Known, Sleeper, Story};
 pub use self::traced::{Traced, TracedWait};
 pub use self::worst::{SlowCall, Subject};

@@ -87,7 +87,7 @@ impl Story {
             culprits,
             doubts,
             complete: is_complete,
-            is_unnamed,
+            lacks_past: is_unnamed || unknown >= DOUBTFUL,
         }
     }
 

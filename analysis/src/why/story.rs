@@ -17,8 +17,8 @@ use super::facts::{
     Facts, GapRow, InterruptRow, MoveRow, OperationRow, RequestRow, RetransmitRow, SignalRow,
     ThrottleRow,
 };
-use super::kinds::Kinds;
-use super::track::{CallSpan, Count, Deed, DeedSpan, Room, SampleRow, StackRow, Tracks};
+use super::kinds::{CallKind, Kinds};
+use super::track::{CallSpan, Count, Deed, DeedSpan, Room, SampleRow, StackRow, Track, Tracks};
 use crate::{CallId, Failures, Interval, State, Threads};
 
 /// Memory that a story takes, about, if nothing else is said.
@@ -57,6 +57,26 @@ pub struct Known {
     /// Of an operation of io_uring that has a result: the thread that handed it over, and how long
     /// it took, ns.
     pub operation: Option<(u32, u64)>,
+}
+
+/// A thread that was blocked all the time from before the first event, as the table of threads has
+/// it.
+#[derive(Debug, Clone, Copy)]
+pub struct Sleeper {
+    /// Its id.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its name, filled up with NUL.
+    pub comm: Comm,
+    /// Its control group; 0: not known.
+    pub cgroup: u64,
+    /// Since when it has been blocked, ns of `CLOCK_MONOTONIC`.
+    pub since: u64,
+    /// In which state (`task_struct.__state`).
+    pub state: u16,
+    /// In which call; `None`: in none.
+    pub call: Option<CallId>,
 }
 
 /// Who ran on each CPU, in the order of time: from, until, thread.
@@ -110,6 +130,26 @@ impl Story {
         };
         story.know(meta);
         story
+    }
+
+    /// Nothing is missing from where the events begin but what [`Self::miss`] tells.
+    #[must_use]
+    pub fn complete(self) -> Self {
+        Self { threads: Threads::new(self.since, true), ..self }
+    }
+
+    /// Learns of a thread of which there may be no event. To be told before any event of it.
+    pub fn asleep(&mut self, of: &Sleeper) {
+        let Sleeper { tid, pid, comm, cgroup, since, state, call } = *of;
+        if since >= self.since || !self.tracks.has_place(tid) {
+            return;
+        }
+        let open =
+            call.map(|call| CallSpan { from: since, until: u64::MAX, ret: None, call, told: None });
+        let is_user = call.is_some();
+        let track = self.tracks.track(tid);
+        *track = Track { pid, comm, cgroup, open, is_user, ..Track::default() };
+        self.threads.asleep(tid, State::after(state, false, false), since, call);
     }
 
     /// Takes over the names of control groups of these metadata, which are of the same recording.
@@ -239,7 +279,7 @@ impl Story {
         for (tid, from) in tids {
             let told = open(tid, from).and_then(|told| self.tracks.keep(told));
             if let Some(call) = &mut self.tracks.track(tid).open {
-                call.told = told;
+                call.told = told.or(call.told);
             }
         }
         let Self { tracks, cpus, .. } = self;
@@ -287,7 +327,7 @@ impl Story {
             let track = self.note(tid, known);
             track.is_user = true;
             track.open = None;
-            track.sleeps += u64::from(kind == super::kinds::CallKind::Sleep);
+            track.sleeps += u64::from(kind == CallKind::Sleep);
             (track.counts.get(&(call, error)).copied(), track.sleeps)
         };
         let is_first = so_far.is_none();
@@ -299,11 +339,11 @@ impl Story {
         });
         let is_long = time.saturating_sub(from) >= LONG_NS;
         // What fails to open a file is asked about by its number alone.
-        let tells = kind.tells() && (error == 0 || kind != super::kinds::CallKind::Open);
+        let tells = kind.tells() && (error == 0 || kind != CallKind::Open);
         let is_told = is_long || is_sample || tells;
         let words = is_told.then(&mut *told);
         if let Some(told) = &words
-            && kind == super::kinds::CallKind::Open
+            && kind == CallKind::Open
             && error == 0
             && let Ok(fd) = i32::try_from(ret)
             && self.facts.open_flags.len() < 262_144

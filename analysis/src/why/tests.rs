@@ -1,5 +1,6 @@
 //! Stories of known causes, whole and with events missing.
 
+mod asleep;
 mod blame;
 mod parts;
 mod rivals;

@@ -250,6 +250,11 @@ impl Tracks {
         self.all.get(&tid)
     }
 
+    /// Whether a thread is new, and may be there beside those that there are events of.
+    pub(super) fn has_place(&self, tid: u32) -> bool {
+        self.all.len() < TRACKS_MAX / 2 && !self.all.contains_key(&tid)
+    }
+
     #[inline]
     pub(super) fn track(&mut self, tid: u32) -> &mut Track {
         if self.all.len() >= TRACKS_MAX && !self.all.contains_key(&tid) {

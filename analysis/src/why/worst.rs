@@ -97,7 +97,7 @@ impl Story {
                 && !track.within(self.from, self.until).is_empty()
         });
         let (score, worst) = all
-            .map(|(tid, track)| (self.score(*tid, track), *tid))
+            .map(|(tid, track)| (self.score(*tid, track, subject.is_any()), *tid))
             .max_by_key(|(score, tid)| (*score, Reverse(*tid)))?;
         (!subject.is_any() || score >= NOTHING_NS).then_some((worst, score))
     }
@@ -190,8 +190,8 @@ impl Story {
         Answer { sentence: sentence.to_owned(), ..self.nothing() }
     }
 
-    /// What troubled a thread, ns of trouble.
-    fn score(&self, tid: u32, track: &Track) -> u64 {
+    /// What troubled a thread, ns of trouble. `is_any`: all threads are meant.
+    fn score(&self, tid: u32, track: &Track, is_any: bool) -> u64 {
         let (from, until) = (self.from, self.until);
         let (mut percent, mut running) = (0_u128, 0_u64);
         // Idle waits by the call, in search of habits: over all that was read.
@@ -217,8 +217,15 @@ impl Story {
                 State::Runnable => 120,
                 State::Held | State::Stopped(_) => 150,
                 State::Blocked(state) if ns >= SHORT_NS => {
-                    let weight = self.weight_of_wait(tid, track, span, state);
                     let kind = span.call.map(|call| self.kinds.kind(call));
+                    let weight = self.weight_of_wait(tid, track, span, state);
+                    // Who has waited since long before mostly waits for work, and is not what made
+                    // this time another one.
+                    let weight = match is_any && span.from < self.since && !is_stuck(state) {
+                        true if kind.is_some_and(is_lock) => weight / 4,
+                        true => 0,
+                        false => weight,
+                    };
                     if kind == Some(CallKind::Sleep) {
                         sleeps = (sleeps.0 + 1, sleeps.1 + ns);
                     }
@@ -248,7 +255,7 @@ impl Story {
         let call = track.call_at(span.from);
         let id = call.map(|call| call.call).or(span.call);
         let kind = id.map(|id| self.kinds.kind(id));
-        let is_stuck = TaskState::of(state.into()) == TaskState::Uninterruptible;
+        let is_stuck = is_stuck(state);
         let weight = match kind {
             Some(CallKind::Sleep | CallKind::Accept | CallKind::Signal) => 2,
             Some(CallKind::Poll) => {
@@ -267,11 +274,21 @@ impl Story {
         let is_whole = span.from >= from && span.until < until;
         match kind {
             _ if is_whole || is_stuck => weight,
-            Some(CallKind::FileLock | CallKind::Memory | CallKind::Sync) => weight,
+            Some(kind) if is_lock(kind) => weight,
             _ if span.until < until => weight / 3,
             _ => weight / 10,
         }
     }
+}
+
+/// Whether only a signal that kills it, or none, ends a wait.
+fn is_stuck(state: u16) -> bool {
+    TaskState::of(state.into()) == TaskState::Uninterruptible
+}
+
+/// Whether nobody means to wait for long in such a call.
+fn is_lock(kind: CallKind) -> bool {
+    matches!(kind, CallKind::FileLock | CallKind::Memory | CallKind::Sync)
 }
 
 /// Whether a thread whose calls are known waits outside of them all: in a page fault.

@@ -29,6 +29,13 @@ pub fn holes(recording: &Recording, read: Window) -> Holes {
     untold(holes, recording, read)
 }
 
+/// Whether the switches and wakeups of all CPUs are there from a moment on, but for gaps behind it.
+pub fn has_switches_from(recording: &Recording, from: u64) -> bool {
+    let switches = |stream: &LaneStream| stream.lane() == Lane::Sched;
+    let all = coverages(recording, Window::ALL, u64::MAX, switches);
+    all.iter().all(|of_cpu| of_cpu.complete.is_some_and(|(begins, _)| begins <= from))
+}
+
 /// With those of which no page tells.
 fn untold(mut holes: Holes, recording: &Recording, read: Window) -> Holes {
     if is_uncounted(recording) || detached::has_untold(recording, read) {

@@ -10,7 +10,7 @@ mod spared;
 mod told;
 pub mod unknown;
 
-pub use holes::holes;
+pub use holes::{has_switches_from, holes};
 pub use told::told;
 
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};

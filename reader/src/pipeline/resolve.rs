@@ -21,7 +21,7 @@ use super::operations::{Operation, Operations};
 use super::requests::{Known, Requests, holes};
 use super::runq::RunQueues;
 use super::traces::Traces;
-use crate::fds::{Fds, Naming, Users};
+use crate::fds::{FdNames, Fds, Naming, Users};
 use crate::left_out::LeftOuts;
 use crate::names::Calls as Tables;
 use crate::source::Recording;
@@ -150,6 +150,11 @@ impl<C: Choice> Resolver<C> {
         if let Some(left_outs) = LeftOuts::of(recording) {
             self.queues.learn(&left_outs);
         }
+    }
+
+    /// What a thread's descriptors stand for where this pass has come to.
+    pub fn descriptors(&self, tid: u32, pid: u32) -> FdNames<'_> {
+        self.fds.names(tid, pid)
     }
 
     /// What another pass needs that begins where this one has come to.

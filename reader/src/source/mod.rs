@@ -19,7 +19,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::slot::TaskSlot;
+use flightrec_format::abi::slot::{BLOCKED, TaskSlot};
 use flightrec_format::chunks::Chunks;
 use flightrec_format::decode::Page;
 use flightrec_format::descriptors::Snapshot;
@@ -73,8 +73,11 @@ pub struct Recording {
     pub meta: Meta,
     /// Each ring's pages, by lane and CPU.
     pub streams: Vec<LaneStream>,
-    /// The threads that were alive.
+    /// The threads that were alive: tables of one moment or several.
     pub slots: Vec<TaskSlot>,
+    /// Where in `slots` each table begins, and of which moment it is, ns of `CLOCK_MONOTONIC`;
+    /// `u64::MAX`: of when the pages were read.
+    pub tables: Vec<(usize, u64)>,
     /// What descriptors stood for: snapshots in the order in which they were taken.
     pub descriptors: Vec<Snapshot>,
     /// The counters, read behind the pages.
@@ -103,6 +106,16 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// The threads that were blocked from before a moment until a table of threads was taken behind
+    /// it: nothing of them is recorded in between.
+    pub fn asleep(&self, from: u64) -> impl Iterator<Item = &TaskSlot> {
+        let started = self.meta.started;
+        let ends = self.tables.iter().skip(1).map(|(begin, _)| *begin).chain([self.slots.len()]);
+        let tables = self.tables.iter().zip(ends).filter(move |((_, moment), _)| *moment >= from);
+        let slots = tables.filter_map(|((begin, _), end)| self.slots.get(*begin..end)).flatten();
+        slots.filter(move |slot| slot.flags & BLOCKED != 0 && slot.since.max(started) < from)
+    }
+
     /// The threads as they were before its first event.
     pub fn threads(&self) -> Threads {
         let task = self.streams.iter().filter(|stream| stream.lane() == Lane::Task);
@@ -310,6 +323,7 @@ impl Collector {
         Recording {
             meta,
             streams: rings.finish(),
+            tables: vec![(0, u64::MAX)],
             slots,
             descriptors,
             totals,

@@ -31,7 +31,7 @@ pub struct Blocked {
 impl Blocked {
     pub(super) fn new(slot: TaskSlot, meta: &Meta, now: u64) -> Self {
         let since = if slot.since == 0 { meta.started } else { slot.since };
-        let call = (slot.flags & IN_SYSCALL != 0).then(|| call(&slot, meta)).flatten();
+        let call = call(&slot, meta);
         Self {
             slot,
             time: now.saturating_sub(since),
@@ -113,8 +113,12 @@ impl Wanted {
     }
 }
 
-/// The call that a slot names, with as many arguments as it takes; `None`: the slot is damaged.
-fn call(slot: &TaskSlot, meta: &Meta) -> Option<Call> {
+/// The call that a slot names, with as many arguments as it takes; `None`: it names none, or is
+/// damaged.
+pub(crate) fn call(slot: &TaskSlot, meta: &Meta) -> Option<Call> {
+    if slot.flags & IN_SYSCALL == 0 {
+        return None;
+    }
     let abi = match slot.abi {
         0 => Abi::Native,
         1 => Abi::Compat,

@@ -4,7 +4,8 @@ use std::io;
 
 use rustc_hash::FxHashMap;
 
-use flightrec_analysis::why::{Known, Story, Told, Traced};
+use flightrec_analysis::CallId;
+use flightrec_analysis::why::{Known, Sleeper, Story, Told, Traced};
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::merge::Merge;
 use flightrec_format::ring::{Gap, LaneStream};
@@ -13,6 +14,7 @@ use flightrec_format::trace_context::TraceContext;
 use super::contexts::Finder;
 use super::question::{Found, Question};
 use super::words::Dictionary;
+use crate::commands::ps::blocked::call as in_flight;
 use crate::coverage;
 use crate::fds::{Kept, Naming};
 use crate::memory;
@@ -54,8 +56,12 @@ struct Into<'a> {
     asked: Question<'a>,
     story: Story,
     dictionary: Dictionary,
+    /// Where the story begins anew, so that what was read of long before takes no room, ns.
+    near: u64,
     /// The calls that threads are in: since when, and the call.
     open: FxHashMap<u32, (u64, Call, Kept)>,
+    /// Threads that are in a call since before all events, and their processes.
+    sleepers: FxHashMap<u32, u32>,
     /// Gaps that are still to come, the last one first.
     gaps: Vec<Gap>,
     /// The best answer of the parts so far, and how many they are.
@@ -78,19 +84,21 @@ impl<'a> Ingest<'a> {
         let mut holes = coverage::holes(recording, Window { from, until });
         holes.begin(lead);
         // What was shortly before tells what threads are in the middle of.
-        let since = with_leads(window).from.max(recording.meta.started);
+        let since = lead.max(recording.meta.started);
         let shown = Windows::from(Window { from: since, until: window.until });
         let wants = Wants { naming: Naming::Near, merging: Merging::Never, traces: false };
-        Self {
+        let room = usize::try_from(memory::beside()).unwrap_or(usize::MAX);
+        let times = (since, window.from, window.until);
+        let story = Story::with_room(&recording.meta, times, room);
+        let is_complete = coverage::has_switches_from(recording, since);
+        let mut ingest = Self {
             front: Front::new(recording, holes),
             resolver: Resolver::new(recording, shown, Whole, wall, wants),
             into: Into {
                 asked,
-                story: Story::with_room(
-                    &recording.meta,
-                    (since, window.from, window.until),
-                    usize::try_from(memory::beside()).unwrap_or(usize::MAX),
-                ),
+                story: if is_complete { story.complete() } else { story },
+                near: if before == 0 { u64::MAX } else { with_leads(window).from },
+                sleepers: FxHashMap::default(),
                 dictionary: Dictionary::new(&recording.meta),
                 open: FxHashMap::default(),
                 gaps: Vec::new(),
@@ -101,7 +109,9 @@ impl<'a> Ingest<'a> {
             },
             begun: false,
             lead,
-        }
+        };
+        ingest.into.seat(recording, since);
+        ingest
     }
 
     /// Goes on with the next stretch of the same window.
@@ -113,11 +123,12 @@ impl<'a> Ingest<'a> {
         let mut holes = coverage::holes(recording, Window { from, until });
         holes.begin(self.lead);
         self.front.go_on(recording, holes, from);
-        let since = with_leads(window).from.max(recording.meta.started);
+        let since = self.lead.max(recording.meta.started);
         let shown = Windows::from(Window { from: since, until: window.until });
         self.resolver.go_on(recording, shown, from);
         self.into.dictionary = Dictionary::new(&recording.meta);
         self.into.story.know(&recording.meta);
+        self.into.seat(recording, since);
     }
 
     /// Takes the events of a chapter.
@@ -154,6 +165,12 @@ impl<'a> Ingest<'a> {
     /// No more events come, as the window ends at `until`: asks.
     pub(super) fn finish(self, until: u64) -> (Found, Traced) {
         let mut into = self.into;
+        // Who still sleeps: what is known by now of the descriptors of its call.
+        for (tid, pid) in &into.sleepers {
+            if let Some((_, call, names)) = into.open.get_mut(tid) {
+                *names = self.resolver.descriptors(*tid, *pid).keep(call, None);
+            }
+        }
         into.story.end_at(until);
         while let Some(gap) = into.gaps.pop() {
             into.story.miss(&gap);
@@ -214,6 +231,31 @@ impl Into<'_> {
         *best = Some(better(best.take(), asked.ask(&mut part, dictionary)));
     }
 
+    /// Learns of the threads that were blocked all the time from before `since`.
+    fn seat(&mut self, recording: &Recording, since: u64) {
+        for slot in recording.asleep(since) {
+            let began = slot.since.max(recording.meta.started);
+            let call = in_flight(slot, &recording.meta);
+            let Ok(state) = u16::try_from(slot.state) else { continue };
+            self.story.asleep(&Sleeper {
+                tid: slot.tid,
+                pid: slot.tgid,
+                comm: slot.comm,
+                cgroup: slot.cgroup,
+                since: began,
+                state,
+                call: call.as_ref().map(|call| CallId { nr: call.nr, abi: call.abi }),
+            });
+            if let Some(call) = call
+                && self.open.len() < OPEN_MAX / 2
+                && !self.open.contains_key(&slot.tid)
+            {
+                self.open.insert(slot.tid, (began, call, Kept::default()));
+                self.sleepers.insert(slot.tid, slot.tgid);
+            }
+        }
+    }
+
     /// Gaps of a stretch are told when their time comes.
     fn expect(&mut self, recording: &Recording, from: u64) {
         let gaps = recording.streams.iter().flat_map(LaneStream::gaps);
@@ -227,7 +269,10 @@ impl Sink for Into<'_> {
         while let Some(gap) = self.gaps.pop_if(|gap| gap.begins_before(event.time)) {
             self.story.miss(&gap);
         }
-        if self.story.is_full() {
+        if event.time >= self.near {
+            self.near = u64::MAX;
+            self.turn(event.time);
+        } else if self.story.is_full() {
             self.turn(event.time);
         }
         if let Some(finder) = &mut self.finder {
@@ -239,6 +284,7 @@ impl Sink for Into<'_> {
             self.open.insert(event.tid, (event.time, call.clone(), known.fds.keep(call, None)));
         } else if let Body::Exit { .. } = &event.body {
             self.open.remove(&event.tid);
+            self.sleepers.remove(&event.tid);
         }
         let ago = |ns: u64| event.time.saturating_sub(ns);
         let of = Known {

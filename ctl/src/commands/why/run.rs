@@ -112,7 +112,7 @@ fn whole<'a>(question: Question<'a>, plan: &'a WhyPlan, zone: &'a TimeZone) -> R
     let mut whole = read(question, plan, zone, 0)?;
     // All there is was read already.
     let is_all = plan.past.since == Edge::Open;
-    if !is_all && whole.best().is_some_and(|best| best.answer.is_unnamed) {
+    if !is_all && whole.best().is_some_and(|best| best.answer.lacks_past) {
         whole = read(question, plan, zone, BEFORE_NS)?;
     }
     Ok(whole)

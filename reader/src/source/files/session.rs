@@ -144,6 +144,8 @@ pub struct FoundWindow {
     pub pages: Vec<(Page, Summary)>,
     /// Threads that lived at some moment; where they contradict, the last one counts.
     pub slots: Vec<TaskSlot>,
+    /// As of [`Recording::tables`].
+    pub tables: Vec<(usize, u64)>,
     /// What descriptors stood for at moments of the window, in order.
     pub descriptors: Vec<Snapshot>,
     /// The counters at a moment before the window, if it is known.
@@ -434,7 +436,7 @@ impl SessionSource {
     /// # Errors
     /// As of [`Self::read`].
     pub fn read_some(&mut self, window: Window, pick: Pick<'_>) -> Result<Recording, FilesError> {
-        let FoundWindow { meta, pages, slots, descriptors, before, after, marks, whole } =
+        let FoundWindow { meta, pages, slots, tables, descriptors, before, after, marks, whole } =
             self.find(window, pick)?;
         let streams = streams(&meta, pages);
         if !self.end.closed && window.until > self.end.now {
@@ -449,6 +451,7 @@ impl SessionSource {
             meta,
             streams,
             slots,
+            tables,
             descriptors,
             totals: after,
             before,
@@ -507,6 +510,7 @@ impl SessionSource {
             meta,
             streams,
             slots,
+            tables: Vec::new(),
             descriptors,
             totals,
             before,
@@ -633,13 +637,13 @@ impl SessionSource {
             }
         }
         whole &= lost.is_empty();
-        let slots = threads(&opened);
+        let (slots, tables) = threads(&opened);
         let descriptors = descriptors(&opened, window);
         let read_damage =
             lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
         let marks = between(&opened, further.from, further.until);
         self.remark(told.into_iter().chain(read_damage));
-        Ok(FoundWindow { meta, pages, slots, descriptors, before, after, marks, whole })
+        Ok(FoundWindow { meta, pages, slots, tables, descriptors, before, after, marks, whole })
     }
 
     /// Says what is damaged: each once, and not more than a person reads.

@@ -10,15 +10,17 @@ use crate::window::Window;
 /// Most threads of one moment's table that are taken.
 const THREADS_MAX: usize = 1 << 18;
 
-/// The threads that lived when the files were begun: of the first last, for it counts.
-pub(super) fn threads(opened: &[&FileReader]) -> Vec<TaskSlot> {
-    let mut slots = Vec::new();
+/// The threads that lived when the files were begun: of the first last, for it counts. Where the
+/// table of each moment begins, and the moment.
+pub(super) fn threads(opened: &[&FileReader]) -> (Vec<TaskSlot>, Vec<(usize, u64)>) {
+    let (mut slots, mut tables) = (Vec::new(), Vec::new());
     let ends = [opened.last(), opened.first()];
     let files = if opened.len() > 1 { &ends[..] } else { &ends[1..] };
     for reader in files.iter().flatten() {
         let mut blocks =
             reader.blocks().iter().filter(|block| block.header.kind == Kind::Slots).peekable();
         let Some(moment) = blocks.peek().map(|block| block.header.first) else { continue };
+        tables.push((slots.len(), moment));
         for block in blocks.take_while(|block| block.header.first == moment) {
             if slots.len() >= THREADS_MAX {
                 break;
@@ -28,7 +30,7 @@ pub(super) fn threads(opened: &[&FileReader]) -> Vec<TaskSlot> {
             }
         }
     }
-    slots
+    (slots, tables)
 }
 
 /// What descriptors stood for at moments of the window, and at the first behind it.

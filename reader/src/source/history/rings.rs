@@ -189,7 +189,7 @@ fn extend(
     if question.everything && last.is_none() {
         window.from = files.file_begins(window.from);
     }
-    let FoundWindow { meta, pages, slots, descriptors, before, marks, whole, .. } =
+    let FoundWindow { meta, pages, slots, tables, descriptors, before, marks, whole, .. } =
         files.find(window, Pick::Lanes(&lanes))?;
     if recording.meta.boot_id.is_empty() {
         recording.meta = meta;
@@ -213,7 +213,9 @@ fn extend(
     streams.extend(same);
     streams.sort_by_key(|stream| (stream.lane(), stream.cpu()));
     recording.streams = streams;
+    let held = recording.slots.len();
     recording.slots.extend(slots);
+    recording.tables.extend(tables.into_iter().map(|(begin, moment)| (held + begin, moment)));
     recording.descriptors =
         in_order([descriptors, std::mem::take(&mut recording.descriptors)].concat());
     recording.before = before;

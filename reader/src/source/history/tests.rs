@@ -189,6 +189,7 @@ impl Source for Tail {
             meta: Meta { session: SESSION, started: STARTED, cpus, boot_id, ..Meta::default() },
             streams: rings.finish(),
             slots: Vec::new(),
+            tables: Vec::new(),
             descriptors: Vec::new(),
             totals: Totals::default(),
             before: None,
