@@ -56,6 +56,7 @@ pub mod holes;
 pub mod kind;
 mod known_event;
 pub mod left_out;
+mod marks;
 pub mod memory;
 pub mod names;
 pub mod observe;

@@ -299,7 +299,7 @@ impl Story {
 
     /// The thread of an event, with what is known of it.
     #[inline]
-    fn note(&mut self, tid: u32, known: &Known) -> &mut super::track::Track {
+    fn note(&mut self, tid: u32, known: &Known) -> &mut Track {
         let track = self.tracks.track(tid);
         if known.pid != 0 {
             track.pid = known.pid;

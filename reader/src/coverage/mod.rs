@@ -3,7 +3,6 @@
 pub mod detached;
 mod holes;
 mod joined;
-mod marks;
 #[cfg(test)]
 mod partition;
 mod spared;
@@ -19,6 +18,7 @@ use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 use flightrec_format::totals::Totals;
 
 use self::unknown::Unknown;
+use crate::marks;
 use crate::pipeline::Doubt;
 use crate::source::history::{Chapter, Foretold};
 use crate::source::{Recording, detached};
@@ -315,17 +315,6 @@ fn uncounted(lane: &Coverage, window: Window) -> Option<Gap> {
     })
 }
 
-/// What a stream has of a scope, as its pages tell and the counters at moments beside them.
-pub(crate) fn with_marks(
-    recording: &Recording,
-    stream: &LaneStream,
-    scope: &Scope<'_>,
-) -> Coverage {
-    let mut coverage = stream.coverage_around(scope);
-    marks::refine(&mut coverage, stream, recording);
-    coverage
-}
-
 /// What `recording` has of `window` in each ring: each gap by itself, from one moment at which the
 /// ring's counters are known to the next. Of the rings for which `wanted` says so.
 fn coverages(
@@ -343,7 +332,7 @@ fn coverages(
         ring_bytes: recording.meta.lanes.ring_bytes(),
     };
     let of_stream = |stream: &LaneStream| {
-        let mut coverage = with_marks(recording, stream, &scope);
+        let mut coverage = marks::coverage(recording, stream, &scope);
         if recording.copied == 0 {
             marks::is_missing(&mut coverage);
         }

@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::object::{Shown, shown};
 use super::role::Roles;
 use super::watch::{Changes, UNSURE};
-use crate::coverage;
+use crate::marks;
 use crate::source::Recording;
 use crate::source::detached;
 use crate::window::Window;
@@ -241,7 +241,7 @@ fn losses(recording: &Recording, before: Option<&Ends>) -> Vec<(u64, u64)> {
     for stream in recording.streams.iter().filter(|stream| stream.lane() != Lane::Sched) {
         // The trace lane tells of descriptors only what operations of io_uring do to them.
         let lost = if stream.lane() == Lane::Trace { &mut of_rings } else { &mut lost };
-        let coverage = coverage::with_marks(recording, stream, &scope);
+        let coverage = marks::coverage(recording, stream, &scope);
         // The pages are copied behind the snapshots, so that what is newer than the copy is newer
         // than they.
         let gaps = coverage.gaps.iter().filter(|gap| gap.reason != Reason::Newer);

@@ -5,7 +5,7 @@ use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, PageHeader, REFUSALS};
 use flightrec_format::decode::Page;
 use flightrec_format::part;
-use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, is_loss};
+use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope, is_loss};
 use flightrec_format::totals::Totals;
 
 use crate::source::Recording;
@@ -42,9 +42,16 @@ fn points(recording: &Recording, lane: Lane, cpu: u16) -> Vec<Point> {
     points
 }
 
+/// What a stream has of a scope, as its pages tell and the counters at moments beside them.
+pub(crate) fn coverage(recording: &Recording, stream: &LaneStream, scope: &Scope<'_>) -> Coverage {
+    let mut coverage = stream.coverage_around(scope);
+    refine(&mut coverage, stream, recording);
+    coverage
+}
+
 /// `coverage` of `stream`, where the counters were known at moments before, between and behind its
 /// pages: what is missing is then known from one such moment to the next.
-pub(super) fn refine(coverage: &mut Coverage, stream: &LaneStream, recording: &Recording) {
+fn refine(coverage: &mut Coverage, stream: &LaneStream, recording: &Recording) {
     let points = points(recording, stream.lane(), stream.cpu());
     let Some(before) = points.first() else { return };
     let gaps = std::mem::take(&mut coverage.gaps);
@@ -172,7 +179,7 @@ fn less<const N: usize>(later: &[u64; N], earlier: &[u64; N]) -> [u64; N] {
 
 /// The source holds less than the recorder put into it: what came behind the last page is missing,
 /// not newer.
-pub(super) fn is_missing(coverage: &mut Coverage) {
+pub(crate) fn is_missing(coverage: &mut Coverage) {
     for gap in &mut coverage.gaps {
         if gap.reason == Reason::Newer {
             gap.reason = Reason::Missing;
@@ -182,7 +189,7 @@ pub(super) fn is_missing(coverage: &mut Coverage) {
 
 /// The source is files that have all that the recorder wrote: what they lack in the middle was
 /// never written.
-pub(super) fn is_undrained(coverage: &mut Coverage) {
+pub(crate) fn is_undrained(coverage: &mut Coverage) {
     for gap in &mut coverage.gaps {
         if gap.reason == Reason::Missing {
             gap.reason = Reason::Undrained;
