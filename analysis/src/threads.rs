@@ -37,8 +37,8 @@ pub trait Observer {
 ///
 /// Whoever makes a system call, wakes another thread or is switched from runs. A thread's state is
 /// unknown until the first event that tells it (but for who is woken before anything else is heard
-/// of it, where nothing is missing: it was blocked, interruptibly or not); where events of scheduling are missing
-/// ([`Self::miss`]); and for all of a wait whose end shows that a switch was not seen: where the
+/// of it, where nothing is missing: it was blocked, interruptibly or not); where events of
+/// scheduling are missing ([`Self::miss`]); and for all of a wait whose end shows that a switch was not seen: where the
 /// thread runs without having been switched in; or, of a thread that was never seen to be switched
 /// out, where its CPU runs another thread than the last one that was switched in: it may have run
 /// meanwhile. (Some kernels run no BPF program in some threads, such as a sandbox's first process:

@@ -133,7 +133,7 @@ impl Fds {
     /// Goes on with what comes next of the same recording: what its snapshots tell of the time
     /// before `from` is known.
     pub fn go_on(&mut self, recording: &Recording, from: u64) {
-        self.settled = Settled::new(recording, Some(&self.ends));
+        self.settled = Settled::new(recording, Some((&self.ends, from)));
         self.ends = Ends::of(recording);
         while self.settled.next(from.saturating_sub(1)).is_some() {}
     }

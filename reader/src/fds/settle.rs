@@ -77,8 +77,9 @@ impl Ends {
 }
 
 impl Settled {
-    /// What a recording's snapshots tell. `before`: where the stretch before it ends.
-    pub(super) fn new(recording: &Recording, before: Option<&Ends>) -> Self {
+    /// What a recording's snapshots tell. `before`: what the rings had recorded where the stretch
+    /// before it ends, and when that is.
+    pub(super) fn new(recording: &Recording, before: Option<(&Ends, u64)>) -> Self {
         let snapshots = recording.descriptors.as_slice();
         let mut settled = Self::default();
         let lost = losses(recording, before);
@@ -221,7 +222,8 @@ fn has_ring(table: &Table, snapshot: &Snapshot) -> bool {
 
 /// When events of calls or tasks are missing: from and until. Of a stretch, without what only the
 /// next one tells, and, where it goes on behind another, without what that one had.
-fn losses(recording: &Recording, before: Option<&Ends>) -> Vec<(u64, u64)> {
+fn losses(recording: &Recording, before: Option<(&Ends, u64)>) -> Vec<(u64, u64)> {
+    let start = before.map_or(0, |(_, from)| from);
     let until = recording.stretch_until.unwrap_or(u64::MAX);
     let scope = Scope {
         from: 0,
@@ -249,12 +251,15 @@ fn losses(recording: &Recording, before: Option<&Ends>) -> Vec<(u64, u64)> {
         missing.extend(coverage.complete.map(|(from, _)| (0, from)));
         missing.retain(|(_, end)| *end <= until);
         if let Some(first) = stream.pages().first()
-            && before.is_some_and(|before| before.join(stream))
+            && before.is_some_and(|(before, _)| before.join(stream))
         {
             let begins = part::begins(first);
             missing.retain(|(_, end)| *end > begins);
         }
-        lost.extend(missing);
+        // What began in the stretch before was not told by that one.
+        let begin =
+            |(from, end): (u64, u64)| (if end > start { from.max(start) } else { from }, end);
+        lost.extend(missing.into_iter().map(begin));
     }
     if of_rings.iter().any(|(_, until)| *until > recording.meta.started) && may_use_rings(recording)
     {
