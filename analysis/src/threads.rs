@@ -36,9 +36,8 @@ pub trait Observer {
 /// The state of each thread at the moment of the last event, and since when.
 ///
 /// Whoever makes a system call, wakes another thread or is switched from runs. A thread's state is
-/// unknown until the first event that tells it (but for who is woken before anything else is heard
-/// of it, where nothing is missing: it was blocked, interruptibly or not); where events of
-/// scheduling are missing ([`Self::miss`]); and for all of a wait whose end shows that a switch was not seen: where the
+/// unknown until the first event that tells it; where events of scheduling are missing
+/// ([`Self::miss`]); and for all of a wait whose end shows that a switch was not seen: where the
 /// thread runs without having been switched in; or, of a thread that was never seen to be switched
 /// out, where its CPU runs another thread than the last one that was switched in: it may have run
 /// meanwhile. (Some kernels run no BPF program in some threads, such as a sandbox's first process:
@@ -54,7 +53,8 @@ pub struct Threads<A> {
     from: u64,
     /// Whether events of every CPU are there from that moment on.
     is_complete: bool,
-    /// And no switches have been missing so far: a thread of which nothing was heard has not run.
+    /// A thread of which nothing was heard has not run: [`Self::asleep_until_woken`], and no switches
+    /// have been missing so far.
     is_whole: bool,
 }
 
@@ -64,7 +64,14 @@ impl<A: Default> Threads<A> {
     /// whoever runs on a CPU at its first event has run there since.
     pub fn new(from: u64, is_complete: bool) -> Self {
         let (table, cpus) = (Table::new(from), Cpus::default());
-        Self { table, cpus, from, is_complete, is_whole: is_complete }
+        Self { table, cpus, from, is_complete, is_whole: false }
+    }
+
+    /// Takes it that who is woken before anything else is heard of it was blocked from the start, if
+    /// nothing is missing.
+    #[must_use]
+    pub fn asleep_until_woken(self) -> Self {
+        Self { is_whole: self.is_complete, ..self }
     }
 
     /// A thread of which no event has come yet was blocked all the time, in `state` since a moment

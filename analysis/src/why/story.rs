@@ -135,7 +135,7 @@ impl Story {
     /// Nothing is missing from where the events begin but what [`Self::miss`] tells.
     #[must_use]
     pub fn complete(self) -> Self {
-        Self { threads: Threads::new(self.since, true), ..self }
+        Self { threads: Threads::new(self.since, true).asleep_until_woken(), ..self }
     }
 
     /// Learns of a thread of which there may be no event. To be told before any event of it.

@@ -10,7 +10,8 @@ use super::kinds::CallKind;
 use super::names::Names;
 use super::story::Story;
 use super::track::Track;
-use crate::{CallId, Interval, State, TaskState};
+use crate::reason::is_fault;
+use crate::{CallId, Interval, State};
 
 /// A wait as short as that is nobody's trouble, ns; one of fewer states is not looked at by call.
 const SHORT_NS: u64 = 300_000;
@@ -97,7 +98,7 @@ impl Story {
                 && !track.within(self.from, self.until).is_empty()
         });
         let (score, worst) = all
-            .map(|(tid, track)| (self.score(*tid, track, subject.is_any()), *tid))
+            .map(|(tid, track)| (self.score(*tid, track, subject.is_any(), names), *tid))
             .max_by_key(|(score, tid)| (*score, Reverse(*tid)))?;
         (!subject.is_any() || score >= NOTHING_NS).then_some((worst, score))
     }
@@ -191,7 +192,7 @@ impl Story {
     }
 
     /// What troubled a thread, ns of trouble. `is_any`: all threads are meant.
-    fn score(&self, tid: u32, track: &Track, is_any: bool) -> u64 {
+    fn score(&self, tid: u32, track: &Track, is_any: bool, names: &impl Names) -> u64 {
         let (from, until) = (self.from, self.until);
         let (mut percent, mut running) = (0_u128, 0_u64);
         // Idle waits by the call, in search of habits: over all that was read.
@@ -216,12 +217,15 @@ impl Story {
                 State::Runnable if track.prio.is_some_and(|prio| prio > USUAL_PRIO) => 30,
                 State::Runnable => 120,
                 State::Held | State::Stopped(_) => 150,
-                State::Blocked(state) if ns >= SHORT_NS => {
+                State::Blocked(_) if ns >= SHORT_NS => {
                     let kind = span.call.map(|call| self.kinds.kind(call));
-                    let weight = self.weight_of_wait(tid, track, span, state);
+                    let weight = self.weight_of_wait(tid, track, span, names);
                     // Who has waited since long before mostly waits for work, and is not what made
                     // this time another one.
-                    let weight = match is_any && span.from < self.since && !is_stuck(state) {
+                    let weight = match is_any
+                        && span.from < self.since
+                        && !span.state.is_uninterruptible()
+                    {
                         true if kind.is_some_and(is_lock) => weight / 4,
                         true => 0,
                         false => weight,
@@ -251,11 +255,11 @@ impl Story {
     }
 
     /// How much a wait troubles, per cent of its length.
-    fn weight_of_wait(&self, tid: u32, track: &Track, span: &Interval, state: u16) -> u64 {
+    fn weight_of_wait(&self, tid: u32, track: &Track, span: &Interval, names: &impl Names) -> u64 {
         let call = track.call_at(span.from);
         let id = call.map(|call| call.call).or(span.call);
         let kind = id.map(|id| self.kinds.kind(id));
-        let is_stuck = is_stuck(state);
+        let is_stuck = span.state.is_uninterruptible();
         let weight = match kind {
             Some(CallKind::Sleep | CallKind::Accept | CallKind::Signal) => 2,
             Some(CallKind::Poll) => {
@@ -267,7 +271,7 @@ impl Story {
             Some(CallKind::Read | CallKind::Receive) if !is_stuck => 70,
             Some(CallKind::Futex) => 85,
             Some(_) => 100,
-            None if is_stuck || is_outside(track, span) => 100,
+            None if is_stuck || is_in_fault(track, span, names) => 100,
             None => 5,
         };
         let (from, until) = self.whole;
@@ -281,19 +285,17 @@ impl Story {
     }
 }
 
-/// Whether only a signal that kills it, or none, ends a wait.
-fn is_stuck(state: u16) -> bool {
-    TaskState::of(state.into()) == TaskState::Uninterruptible
-}
-
 /// Whether nobody means to wait for long in such a call.
 fn is_lock(kind: CallKind) -> bool {
     matches!(kind, CallKind::FileLock | CallKind::Memory | CallKind::Sync)
 }
 
-/// Whether a thread whose calls are known waits outside of them all: in a page fault.
-fn is_outside(track: &Track, span: &Interval) -> bool {
-    track.is_user && track.calls.first().is_some_and(|call| call.until <= span.from)
+/// Whether a thread waited in a page fault, by its kernel stack.
+fn is_in_fault(track: &Track, span: &Interval, names: &impl Names) -> bool {
+    let functions = |row: &super::track::StackRow| -> Vec<String> {
+        row.frames.iter().map(|frame| names.kernel(*frame)).collect()
+    };
+    track.stack(span.until).is_some_and(|row| is_fault(&functions(row)))
 }
 
 /// Where names do not matter.
