@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -327,18 +327,24 @@ fn shares_are_what_the_kernel_counts() {
     }
 }
 
+/// A `cat` that waits for what comes through a FIFO, its other end, and its path. It ends when that
+/// end is closed.
+fn reader_of_fifo(recorder: &Recorder) -> (Child, fs::File, String) {
+    let fifo = recorder.sandbox().root().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+    let mut cat = Command::new("cat");
+    let cat = cat.arg(&fifo).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("cat");
+    let writer = fs::File::options().write(true).open(&fifo).expect("the fifo");
+    (cat, writer, fifo.to_str().expect("a path").to_owned())
+}
+
 #[test]
 fn a_window_behind_a_flood() {
     // What the rings do not hold any more is in the files, and is too much to be read at once: it
     // is read in stretches, and the rings are the last of them.
     let recorder = crate::support::start("[rings]\nsyscall = \"8MiB\"");
-    let fifo = recorder.sandbox().root().join("fifo");
-    let path = fifo.to_str().expect("a path");
-    assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
     // It opens the file so long before that its name is to be looked for.
-    let mut cat = Command::new("cat");
-    let mut cat = cat.arg(path).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("cat");
-    let mut writer = fs::File::options().write(true).open(&fifo).expect("the fifo");
+    let (mut cat, mut writer, path) = reader_of_fifo(&recorder);
     let flood = Timestamp::now();
     let storm = c_program("storm", &[]);
     for _ in 0..FLOODS {
@@ -364,7 +370,7 @@ fn a_window_behind_a_flood() {
         let sentence = answer["sentence"].as_str().expect("a sentence");
         eprintln!("{sentence}");
         assert!(sentence.starts_with("`cat`") && sentence.contains("read("), "{answer:#}");
-        assert!(sentence.contains(path), "{answer:#}");
+        assert!(sentence.contains(&path), "{answer:#}");
         // As the whole of what was asked about.
         let ns = |key: &str| answer["window"][key].as_i64().expect("ns") as i128;
         let asked = since.as_nanosecond()..=until.as_nanosecond();
@@ -377,12 +383,7 @@ fn a_window_behind_a_flood() {
 #[test]
 fn a_thread_that_hangs() {
     let recorder = crate::support::start("");
-    let fifo = recorder.sandbox().root().join("fifo");
-    let path = fifo.to_str().expect("a path");
-    assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
-    let mut cat = Command::new("cat");
-    let mut cat = cat.arg(path).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("cat");
-    let writer = fs::File::options().write(true).open(&fifo).expect("the fifo");
+    let (mut cat, writer, path) = reader_of_fifo(&recorder);
     // Longer than what is read before a window.
     thread::sleep(Duration::from_secs(4));
     let tid = cat.id().to_string();
@@ -403,7 +404,7 @@ fn a_thread_that_hangs() {
         let evidence = answer["chain"][0]["evidence"].to_string();
         assert!(evidence.contains("when the window began"), "{evidence}");
     }
-    // It is woken in the window, and nothing that is read says since when it has slept.
+    // It is woken in the window; since when it had slept is looked for before it.
     let since = Timestamp::now();
     thread::sleep(Duration::from_millis(300));
     drop(writer);

@@ -222,13 +222,11 @@ impl Story {
                     let weight = self.weight_of_wait(tid, track, span, names);
                     // Who has waited since long before mostly waits for work, and is not what made
                     // this time another one.
-                    let weight = match is_any
-                        && span.from < self.since
-                        && !span.state.is_uninterruptible()
-                    {
-                        true if kind.is_some_and(is_lock) => weight / 4,
-                        true => 0,
-                        false => weight,
+                    let is_old = is_any && span.from < self.since;
+                    let weight = match kind {
+                        _ if !is_old || span.state.is_uninterruptible() => weight,
+                        Some(kind) if is_held_up(kind) => weight / 4,
+                        _ => 0,
                     };
                     if kind == Some(CallKind::Sleep) {
                         sleeps = (sleeps.0 + 1, sleeps.1 + ns);
@@ -278,7 +276,7 @@ impl Story {
         let is_whole = span.from >= from && span.until < until;
         match kind {
             _ if is_whole || is_stuck => weight,
-            Some(kind) if is_lock(kind) => weight,
+            Some(kind) if is_held_up(kind) => weight,
             _ if span.until < until => weight / 3,
             _ => weight / 10,
         }
@@ -286,7 +284,7 @@ impl Story {
 }
 
 /// Whether nobody means to wait for long in such a call.
-fn is_lock(kind: CallKind) -> bool {
+fn is_held_up(kind: CallKind) -> bool {
     matches!(kind, CallKind::FileLock | CallKind::Memory | CallKind::Sync)
 }
 
