@@ -6,7 +6,8 @@
 use flightrec_store::snapshots;
 
 use super::chapters::chapters;
-use super::{Part, Question};
+use super::part::Part;
+use super::question::Question;
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{BootFiles, SessionFiles};
 use crate::source::files::session::SessionSource;

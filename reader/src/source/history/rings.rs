@@ -6,8 +6,10 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings};
 
-use super::chapters::{chapters, stretches};
-use super::{Chapter, Joins, Part, Question, told};
+use super::chapter::{Chapter, Joins};
+use super::chapters::{chapters, stretches, told};
+use super::part::Part;
+use super::question::Question;
 use crate::boots;
 use crate::memory;
 use crate::source::files::FilesError;

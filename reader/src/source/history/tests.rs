@@ -18,7 +18,11 @@ use crate::fds::Naming;
 use crate::open::Reader;
 use crate::pipeline::Merging;
 use crate::pipeline::testing::enter;
+use crate::source::files::catalog;
 use crate::source::files::session::SessionSource;
+use crate::source::origin::HistoryPlace;
+use crate::source::{Clock, Recording};
+use crate::window::{Edge, Window, with_leads};
 
 const SESSION: u64 = 7;
 const STARTED: u64 = 1_000;
