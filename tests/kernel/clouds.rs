@@ -161,10 +161,14 @@ fn azure_has_objects_of_many_blocks_whoever_is_killed() {
         expected.iter().filter(|(_, of)| of.len() > 2 * BLOCK).map(|(name, _)| name).collect();
     assert!(long.len() >= 2, "{:?}", expected.values().map(Vec::len).collect::<Vec<_>>());
     let storage = format!("endpoint = {:?}\nallow_http = true\n", server.endpoint());
-    // So slowly that whoever is killed within two seconds is in the middle of an object.
-    let limits = "[limits]\nbandwidth = \"4MiB\"\n";
-    let config = format!("{}{storage}{limits}", recorded.config("az://lake", &flights));
-    let mut shipper = Shipper::new(&dir.path().join("ship"), &config).expect("flight-ship");
+    let config = |bandwidth: &str| {
+        let limits = format!("[limits]\nbandwidth = {bandwidth:?}\n");
+        format!("{}{storage}{limits}", recorded.config("az://lake", &flights))
+    };
+    // So slowly, with 8 s from one block to the next, that whoever is killed within two seconds is
+    // in the middle of an object, also on a machine that has much else to do.
+    let slow = config("1MiB");
+    let mut shipper = Shipper::new(&dir.path().join("ship"), &slow).expect("flight-ship");
     shipper.environment(&AZURE);
     let mut cut = 0;
     for round in 0..8 {
@@ -183,6 +187,7 @@ fn azure_has_objects_of_many_blocks_whoever_is_killed() {
         assert!(long.iter().all(is_whole), "{:?}", there.keys());
     }
     assert!(cut >= 4, "{cut} kills between the blocks of an object");
+    shipper.configure(&config("16MiB")).expect("written");
     kill_until_done(&mut shipper, recorded.items(), 4, |_| ());
     same(&server.objects().expect("objects"), &expected);
     assert_eq!(server.begun().expect("names"), [""; 0]);
