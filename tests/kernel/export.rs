@@ -98,16 +98,18 @@ impl Saved {
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// Its events, but what is none: coverage, gaps, steps of the clock.
+    /// Its events.
     pub(crate) fn events(&self) -> Vec<Value> {
-        self.lines()
-            .into_iter()
-            .filter(|event: &Value| {
-                !["coverage", "gap", "clock_set"]
-                    .contains(&event["event"].as_str().expect("a kind"))
-            })
-            .collect()
+        events(self.lines())
     }
+}
+
+/// What is told, but what is no event: coverage, gaps, steps of the clock.
+pub(crate) fn events(lines: Vec<Value>) -> Vec<Value> {
+    let is_event = |line: &Value| {
+        !["coverage", "gap", "clock_set"].contains(&line["event"].as_str().expect("a kind"))
+    };
+    lines.into_iter().filter(is_event).collect()
 }
 
 /// Events by thread and kind.
@@ -273,7 +275,9 @@ fn number(rows: &[Value], key: &str) -> u64 {
 fn parquet_has_the_same_events() {
     let saved = Saved::new();
     let dir = saved.export("parquet", &[]);
-    let events = saved.events();
+    let lines = saved.lines();
+    let gaps = lines.iter().filter(|line| line["event"] == "gap").count() as u64;
+    let events = events(lines);
     let ours = counts(&events);
     let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).count() as u64;
     // What both engines take.
@@ -312,7 +316,6 @@ fn parquet_has_the_same_events() {
             assert!(number(&rows[at], "n") > 0, "{engine}: {what}");
         }
         assert!(number(&rows[11], "n") >= 1, "{engine}: a window");
-        let gaps = saved.lines().iter().filter(|line| line["event"] == "gap").count() as u64;
         assert_eq!(number(&rows[12], "n"), gaps, "{engine}: gaps");
         assert_eq!(number(&rows[13], "n"), 0, "{engine}: times");
         let newest = events.iter().filter_map(|event| event["mono_ns"].as_u64()).max();

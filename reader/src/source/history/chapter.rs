@@ -28,9 +28,9 @@ pub struct Chapter {
     pub remarks: Vec<String>,
     /// Whether this is the only chapter of the history.
     pub is_only: bool,
-    /// Not all pages of rings were read: [`Needs`].
+    /// Not all pages of rings were read: [`Needs`](super::Needs).
     pub is_narrow: bool,
-    /// It is a stretch of the window that [`Visitor::ahead`] was given.
+    /// It is a stretch of the window that [`Visitor::ahead`](super::Visitor::ahead) was given.
     pub is_foretold: bool,
     /// How this stretch of the window joins the others. `None`: the window is read in one piece,
     /// because it fits into memory.
