@@ -4,6 +4,7 @@
 //! at the latest where the next session of its boot begins. The rings are read before any file,
 //! because they are overwritten meanwhile. Files are read only for what is no longer in the rings.
 
+mod ahead;
 mod chapter;
 mod chapters;
 mod files_part;
@@ -19,11 +20,9 @@ mod visitor;
 
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::Arc;
 use std::thread;
 
-use flightrec_format::abi::page::Lane;
-
+use self::ahead::Ahead;
 pub use self::chapter::{Chapter, Foretold, Joins};
 use self::part::Part;
 pub use self::place::boots;
@@ -68,65 +67,21 @@ fn visit_all<E: From<SourceError>>(
     mut chapters: Chapters,
     visitor: &mut impl Visitor<E>,
 ) -> Result<(), E> {
-    // Whether the parts that come belong to a window that was foretold, and may be read in part.
-    let (mut is_foretold, mut is_even) = (false, false);
-    // What of the stretches behind the first is read.
-    let mut chosen = None;
+    let mut ahead = Ahead::default();
     while let Some(mut next) = chapters.next_part() {
-        is_foretold &= next.goes_on();
-        if !next.goes_on() {
-            chosen = None;
-        }
-        let doubts = visitor.doubts();
-        let listens = !is_foretold && visitor.listens() && (!doubts || next.goes_on());
-        let foretold = if listens { next.foretold() } else { None };
-        if let Some(foretold) = foretold.as_ref().filter(|of| doubts && of.is_even) {
-            visitor.ask(foretold);
-            let rings = chapters.rings();
-            let names = next.names(rings);
-            let sought = names.as_ref().and_then(|names| Some((names, visitor.sought(names)?)));
-            let blocks = sought.and_then(|(names, sought)| next.choose(rings, names, &*sought));
-            if let Some(blocks) = blocks {
-                visitor.ahead(foretold)?;
-                // Where it could not tell of the window, it needs all of it.
-                if visitor.wants_names() {
-                    visitor.chosen(&blocks);
-                    chosen = Some(Arc::new(blocks));
-                }
-                (is_foretold, is_even) = (true, true);
-            }
-        } else if let Some(foretold) = foretold.filter(|_| !doubts) {
-            visitor.ahead(&foretold)?;
-            (is_foretold, is_even) = (true, foretold.is_even);
-            chosen = None;
-            if is_even
-                && visitor.wants_names()
-                && let Some(names) = next.names(chapters.rings())
-            {
-                visitor.names(&names);
-                let sought = visitor.sought(&names);
-                let blocks =
-                    sought.and_then(|sought| next.choose(chapters.rings(), &names, &*sought));
-                chosen = blocks.map(Arc::new);
-            }
-        }
-        let mut needs = if is_foretold && is_even { visitor.needs() } else { Needs::All };
-        // The first stretch of a window tells what is known where the others begin.
-        let is_inside = is_foretold && next.goes_on();
-        let is_of_many = !matches!(needs, Needs::Lanes(&[Lane::Task]));
-        if let (true, Some(chosen), true) = (is_of_many, &chosen, is_inside) {
-            needs = Needs::Chosen(chosen.clone());
-        }
+        ahead.look(&mut next, chapters.rings(), visitor)?;
+        let needs = ahead.needs(&next, visitor);
+        let is_inside = ahead.is_foretold && next.goes_on();
         // What the rings have that follow is told by themselves.
-        let is_told = is_foretold && matches!(next.part, Part::Files(_));
+        let is_told = ahead.is_foretold && matches!(next.part, Part::Files(_));
         let mut chapter = next.read(&needs, is_inside)?;
         loop {
             chapter.is_foretold = is_told;
             chapter.recording.redact(redact::kept());
             // Of those behind the first, fewer blocks may have been chosen.
-            let is_known = matches!(needs, Needs::CallEnds) && chosen.is_none();
-            let ahead = is_known.then(|| chapters.next_stretch(&chapter)).flatten();
-            let (go, read) = take(visitor, chapter, ahead);
+            let is_known = matches!(needs, Needs::CallEnds) && ahead.chosen.is_none();
+            let following = is_known.then(|| chapters.next_stretch(&chapter)).flatten();
+            let (go, read) = take(visitor, chapter, following);
             if go? == Go::Enough {
                 return Ok(());
             }
@@ -137,16 +92,16 @@ fn visit_all<E: From<SourceError>>(
     Ok(())
 }
 
-/// Gives a chapter to the visitor; what is `ahead`, a stretch of which the ends of calls are
+/// Gives a chapter to the visitor; what is `following`, a stretch of which the ends of calls are
 /// needed, is read meanwhile.
 fn take<E>(
     visitor: &mut impl Visitor<E>,
     chapter: Chapter,
-    ahead: Option<Unread>,
+    following: Option<Unread>,
 ) -> (Result<Go, E>, Option<Result<Chapter, SourceError>>) {
-    let Some(ahead) = ahead else { return (visitor.take(chapter), None) };
+    let Some(following) = following else { return (visitor.take(chapter), None) };
     thread::scope(|scope| {
-        let reading = scope.spawn(move || ahead.read(&Needs::CallEnds, true));
+        let reading = scope.spawn(move || following.read(&Needs::CallEnds, true));
         let go = visitor.take(chapter);
         (go, Some(reading.join().unwrap_or_else(|panic| resume_unwind(panic))))
     })

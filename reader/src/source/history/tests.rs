@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Page;
