@@ -7,7 +7,8 @@ use flightrec_format::decode::{Body, Call, Event, Text};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{NOW, Recording, SECOND, flightctl, stderr, stdout};
+use crate::common::{NOW, Recording, SECOND, WALL, flightctl, meta, stderr, stdout};
+use crate::disk::Disk;
 
 const SCHEMA: &str = include_str!("../../../docs/flightctl-why.schema.json");
 const MS: u64 = 1_000_000;
@@ -164,6 +165,37 @@ fn without_the_events_of_who_woke_it_nobody_is_blamed() {
     assert_eq!(answer["culprits"], Value::Array(Vec::new()), "{answer:#}");
     assert_eq!(answer["complete"], false);
     assert!(!answer["doubts"].as_array().unwrap().is_empty(), "{answer:#}");
+}
+
+/// In files without a table of threads: thread 71 is in write since 15 s before a window that ends
+/// before the files do, and another one runs all the time.
+#[test]
+fn who_hangs_since_long_before_a_window_in_files_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = NOW - 19 * SECOND;
+    let mut recording = Recording::new();
+    let mut disk = Disk::new(dir.path(), meta(), WALL, 600);
+    recording.push(Lane::Sched, &switch(start, 0, 0, 0, 71));
+    recording.push(Lane::Syscall, &event(start + MS, 0, 71, Body::Enter(call(WRITE))));
+    recording.push(Lane::Sched, &switch(start + 2 * MS, 0, 71, 1, 0));
+    for n in 1..180 {
+        let at = start + n * 100 * MS;
+        recording.push(Lane::Sched, &switch(at, 1, 0, 0, 72));
+        recording.push(Lane::Sched, &switch(at + MS, 1, 72, 1, 0));
+        if n % 50 == 0 {
+            disk.drain(&mut recording, at + 2 * MS);
+        }
+    }
+    disk.close(&mut recording, start + 18 * SECOND);
+    let store = ["why", "--store", dir.path().to_str().unwrap(), "--since=-3s", "--until=-1s"];
+    let ask = |args: &[&str]| flightctl(&[&store[..], args].concat());
+    let out = ask(&["--tid", "71"]);
+    let text = stdout(&out);
+    assert!(text.starts_with("thread 71 waited 2.0 s in write, and still waits"), "{text}");
+    assert!(text.contains("had waited for 15.0 s when the window began"), "{text}");
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    let out = ask(&["--tid", "99"]);
+    assert_eq!(stdout(&out), "the window has no activity of these threads\n");
 }
 
 #[test]

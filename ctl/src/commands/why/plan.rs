@@ -90,6 +90,11 @@ impl WhyPlan {
         })
     }
 
+    /// Whether it is about threads that are named, whatever they did.
+    pub(super) fn is_of_threads(&self) -> bool {
+        !self.subject.is_any() && self.call.is_none() && self.slower_than.is_none()
+    }
+
     /// The cause of the snapshot that is read, if that is asked about.
     pub(super) fn cause(&self) -> Option<Cause> {
         let is_of = self.of_cause && self.dump.is_none();

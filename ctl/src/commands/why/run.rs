@@ -31,6 +31,10 @@ const LAST_NS: u64 = 10_000_000_000;
 /// How much before a window is read for what descriptors stand for, where that is not known, ns:
 /// the daemon looks at all of them every 10 s.
 const BEFORE_NS: u64 = 12_000_000_000;
+/// How much before a window is read for threads that may hang since then, ns, if the last was not
+/// enough.
+const HANGS_NS: [u64; 3] = [BEFORE_NS, 60_000_000_000, 600_000_000_000];
+
 /// An answer, and what its times are by the wall clock.
 pub(crate) struct Answered {
     pub(crate) answer: Answer,
@@ -107,13 +111,23 @@ pub(crate) fn answered(plan: &WhyPlan, zone: &TimeZone) -> Result<Option<Answere
     Ok(whole(Question::new(plan, cause.as_ref()), plan, zone)?.answer().0)
 }
 
-/// Reads the window, and once more with what was before it where names are missing.
+/// Reads the window, and again with what was before it: where names are missing, or all of the
+/// threads that are asked about.
 fn whole<'a>(question: Question<'a>, plan: &'a WhyPlan, zone: &'a TimeZone) -> Result<Whole<'a>> {
-    let mut whole = read(question, plan, zone, 0)?;
-    // All there is was read already.
-    let is_all = plan.past.since == Edge::Open;
-    if !is_all && whole.best().is_some_and(|best| best.answer.lacks_past) {
-        whole = read(question, plan, zone, BEFORE_NS)?;
+    let whole = read(question, plan, zone, 0)?;
+    if plan.past.since == Edge::Open {
+        // All there is was read already.
+        return Ok(whole);
+    }
+    if whole.best().is_some_and(|best| best.answer.lacks_past) {
+        return read(question, plan, zone, BEFORE_NS);
+    }
+    let mut whole = whole;
+    for before in HANGS_NS.into_iter().take_while(|_| plan.is_of_threads()) {
+        if whole.best().is_none_or(|best| best.answer.subject.is_some()) || whole.has_table {
+            break;
+        }
+        whole = read(question, plan, zone, before)?;
     }
     Ok(whole)
 }
@@ -135,6 +149,7 @@ fn read<'a>(
         complete: true,
         going: None,
         until: 0,
+        has_table: false,
         answers: Vec::new(),
     };
     let mut question = plan.past.question(false);
@@ -173,6 +188,8 @@ struct Whole<'a> {
     going: Option<Ingest<'a>>,
     /// Where the chapters of the window end so far: that of files may have no end of its own.
     until: u64,
+    /// A table of threads of the window, or of later, tells of those that hang.
+    has_table: bool,
     answers: Vec<Answered>,
 }
 
@@ -199,6 +216,7 @@ impl Whole<'_> {
             Some(joins) => self.asked(chapter, &wall).hull().within(joins.reach()),
             None => windows.hull(),
         };
+        self.has_table |= recording.tables.iter().any(|(_, moment)| *moment >= window.from);
         let asked = self.asked.of(chapter, &wall);
         let mut ingest = match going {
             Some(mut going) => {
