@@ -25,31 +25,31 @@ use flightrec_sums::model::{LANES, Period, flags};
 
 use self::host::{Fleet, Host};
 
-/// Makes what the hosts of a fleet ship of an hour.
+/// Generates what the hosts of a fleet ship in one hour, for tests and benchmarks.
 #[derive(Debug, Parser)]
 struct Args {
     /// Number of hosts
     #[arg(long, default_value_t = 10_000)]
     hosts: usize,
-    /// Number of hours that the fleet is looked at
+    /// Number of hours of the fleet's history
     #[arg(long, default_value_t = 24)]
     hours: usize,
-    /// Which of them, from 0 on
+    /// The hour to generate, from 0 on
     #[arg(long, default_value_t = 0)]
     number: usize,
-    /// The first one, UTC
+    /// The first hour, UTC
     #[arg(long, default_value = "2026-11-25T00")]
     first: Hour,
-    /// Periods of an hour: flightd has 60, and joins them to 6, and to 1, when they are old
+    /// Periods in an hour: flightd keeps 60, and merges old ones to 6, then to 1
     #[arg(long, default_value_t = 60)]
     periods: u64,
     /// Threads
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Where to: a directory, as `[ship] to` names it
+    /// Write to this directory, in the form of `[ship] to`
     #[arg(long, required_unless_present = "truth")]
     to: Option<PathBuf>,
-    /// Print what is wrong with the fleet, as JSON, and make nothing
+    /// Print the planted faults as JSON, and generate nothing
     #[arg(long)]
     truth: bool,
 }

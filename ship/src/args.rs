@@ -13,11 +13,11 @@ Examples:
   flight-ship --check
         try everything that the service needs, storage and collector included
   flight-ship status
-        what is shipped, what waits, and what is in the way
+        what was shipped, what is waiting, and what blocks it
   flight-ship --once --config ./flight-ship.toml --state-dir /tmp/ship
         ship all that is there, and exit
   flight-ship compact
-        make few large files of what all hosts shipped in the last day, for SQL on many hosts
+        merge what all hosts shipped in the last day into few large files, for SQL on many hosts
   FLIGHT_SHIP_LOG=debug flight-ship
         run the service, and log more
 
@@ -50,12 +50,12 @@ Exit status:
   3  --once: all that is left is shipped, but something was lost or could not be made; compact:
      what some hosts shipped could not be read, and is left out";
 
-/// Ship snapshots and sums of the flight recorder to object storage, and tell a collector of them.
+/// Ship snapshots and sums of the flight recorder to object storage and OpenTelemetry collectors.
 ///
-/// Makes Parquet tables and pages of what flightd keeps, and uploads them to S3-compatible storage,
-/// Google Cloud Storage, Azure or a directory, in a layout that DuckDB, ClickHouse, Spark and
-/// others read. Tells a collector of OpenTelemetry of snapshots, metrics and waits. It needs no
-/// rights but to read flightd's state directory (group flightrec).
+/// Converts what flightd keeps to Parquet tables and HTML pages, and uploads them to S3-compatible
+/// storage, Google Cloud Storage, Azure or a directory, in a layout that DuckDB, ClickHouse, Spark
+/// and others read. Sends snapshots, metrics and waits to an OpenTelemetry collector. It only needs
+/// to read flightd's state directory (group flightrec).
 #[derive(Debug, Parser)]
 #[command(name = "flight-ship", version, after_help = AFTER)]
 pub struct Args {
@@ -84,7 +84,7 @@ pub struct Args {
 /// What to do, in place of the service.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Print what is shipped, what waits, and what is in the way
+    /// Print what was shipped, what is waiting, and what blocks it
     Status {
         /// Print one JSON object
         #[arg(long)]
@@ -92,34 +92,35 @@ pub enum Command {
     },
     /// Print metrics as OpenMetrics text, for Prometheus
     Metrics,
-    /// Make few large files of the many small ones that hosts ship, for SQL on many hosts
+    /// Merge the many small files that hosts ship into few large ones, for SQL on many hosts
     Compact(CompactArgs),
 }
 
-/// Make few large files of the many small ones that hosts ship, for SQL on many hosts.
+/// Merge the many small files that hosts ship into few large ones, for SQL on many hosts.
 ///
 /// Reads the sums and the coverage of each hour, of all hosts, from the storage that the
 /// configuration names, and writes the tables sums, hours, histograms and shipped below
-/// schema=1/compact/, a few files an hour. An hour that a host ships later is made again. One machine runs it, with credentials that
-/// may list, read, write and delete; it needs no flightd.
+/// schema=1/compact/, a few files an hour. If a host ships an hour late, that hour is compacted
+/// again. Run it on one machine, with credentials that may list, read, write and delete; it needs
+/// no flightd.
 #[derive(Debug, clap::Args)]
 pub struct CompactArgs {
-    /// Take hours from this long ago on
+    /// Compact the hours since this long ago
     #[arg(long, value_name = "TIME", default_value = "1day")]
     pub since: Span,
-    /// Leave hours that ended less than this ago: hosts may still ship them
+    /// Skip hours that ended less than this ago: hosts may still ship them
     #[arg(long, value_name = "TIME", default_value = "30m")]
     pub settle: Span,
-    /// Take the hours of this day (UTC)
+    /// Compact the hours of this day (UTC)
     #[arg(long, value_name = "YYYY-MM-DD", conflicts_with_all = ["since", "hour"])]
     pub day: Option<String>,
-    /// Take this hour (UTC); may be given more than once
+    /// Compact this hour (UTC); may be repeated
     #[arg(long, value_name = "YYYY-MM-DDTHH", conflicts_with = "since")]
     pub hour: Vec<Hour>,
-    /// Compact also what has not changed
+    /// Also compact hours that have not changed
     #[arg(long)]
     pub again: bool,
-    /// How much of what hosts shipped becomes a part, when an hour is compacted first
+    /// Size of the parts, in bytes of what hosts shipped, into which a new hour is split
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     pub part_size: Size,
     /// Print a JSON object for each hour

@@ -33,10 +33,10 @@ pub struct VerifyArgs {
     /// Files, or directories with files in or below them [default: the state directory].
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Make the search index of each file that was closed and has none, or one that can't be used.
+    /// Make the search index of each closed file that has none, or an unusable one.
     ///
-    /// Narrow questions about much are answered faster with it. flightd makes it itself; files of
-    /// earlier releases, and those that were saved, have none.
+    /// With it, narrow filters on long windows are faster. flightd makes the index itself; files
+    /// of earlier releases and saved files have none.
     #[arg(long)]
     reindex: bool,
 }

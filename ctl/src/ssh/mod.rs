@@ -24,12 +24,12 @@ pub const NO_CONNECTION: i32 = 255;
 /// Where to run.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct SshArgs {
-    /// Run flightctl on HOST, over ssh, and show what it prints. HOST is all that ssh takes: a
-    /// name, user@name, an alias of ~/.ssh/config; with a port, as in user@name:2222 or
+    /// Run flightctl on HOST, over ssh, and show what it prints. HOST is anything that ssh accepts:
+    /// a name, user@name, an alias of ~/.ssh/config; with a port, as in user@name:2222 or
     /// `[::1]:2222`. Files, times of day and directories are those of HOST.
     #[arg(long, global = true, display_order = 910, value_name = "HOST")]
     pub ssh: Option<String>,
-    /// The ssh program; it gets ssh's arguments.
+    /// The ssh program to run.
     #[arg(
         long,
         global = true,
@@ -40,7 +40,7 @@ pub struct SshArgs {
         default_value = "ssh"
     )]
     pub ssh_program: OsString,
-    /// What flightctl is called on the other host: words, for example `sudo -n flightctl`.
+    /// The command that runs flightctl on the other host, for example `sudo -n flightctl`.
     #[arg(
         long,
         global = true,

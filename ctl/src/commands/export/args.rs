@@ -46,9 +46,9 @@ pub struct ExportArgs {
     /// The format.
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
     pub format: ExportFormat,
-    /// Write to OUT; `-`: to standard output. It is there when it is whole: until then it is
-    /// OUT.part-PID, which an error removes. Of a format of several files, OUT is a directory;
-    /// missing directories above it are made.
+    /// Write to OUT, or with `-` to standard output. Until it is complete, OUT is named
+    /// OUT.part-PID; an error removes it. For a format of several files, OUT is a directory.
+    /// Missing parent directories are created.
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
     /// Replace OUT if it exists.

@@ -11,8 +11,8 @@ pub struct PageArgs {
     /// The question that the page answers, and the recording.
     #[command(flatten)]
     pub ask: AskArgs,
-    /// Write to OUT; `-`: to standard output. It is there when it is whole: until then it is
-    /// OUT.part-PID, which an error removes.
+    /// Write to OUT, or with `-` to standard output. Until it is complete, the file is named
+    /// OUT.part-PID; an error removes it.
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     pub output: PathBuf,
     /// Replace OUT if it exists.

@@ -52,8 +52,8 @@ pub enum ProbeCommand {
         /// For how long, for example 30s or 10m; at most 7 days. They end with flightd as well.
         #[arg(long = "for", value_name = "DURATION", value_parser = lasts, default_value = "10m")]
         lasts: u64,
-        /// Record calls without their returns: for functions that must not be returned to by
-        /// another way than they were called, as those of Go programs.
+        /// Record calls without their returns: for functions whose return address must not be
+        /// changed, such as those of Go programs.
         #[arg(long)]
         no_returns: bool,
     },

@@ -36,9 +36,8 @@ pub enum ReportCommand {
     Block(Box<SumArgs>),
     /// Bytes that processes read and wrote, by process or file.
     Bytes(Box<SumArgs>),
-    /// Which functions ran, by samples. With --probed: how often each function was called that is
-    /// probed, or was since flightd started: exact counts, also of calls that the budget refused
-    /// to record.
+    /// Functions that ran, by samples. With --probed: exact counts of the calls of all functions
+    /// that were probed since flightd started, including calls that the budget refused to record.
     Functions(Box<FunctionsArgs>),
     /// Interrupts that took long.
     Irq(Box<SumArgs>),
