@@ -114,7 +114,7 @@ pub(crate) fn answered(plan: &WhyPlan, zone: &TimeZone) -> Result<Option<Answere
 /// Reads the window, and again with what was before it: where names are missing, or all of the
 /// threads that are asked about.
 fn whole<'a>(question: Question<'a>, plan: &'a WhyPlan, zone: &'a TimeZone) -> Result<Whole<'a>> {
-    let whole = read(question, plan, zone, 0)?;
+    let mut whole = read(question, plan, zone, 0)?;
     if plan.past.since == Edge::Open {
         // All there is was read already.
         return Ok(whole);
@@ -122,9 +122,9 @@ fn whole<'a>(question: Question<'a>, plan: &'a WhyPlan, zone: &'a TimeZone) -> R
     if whole.best().is_some_and(|best| best.answer.lacks_past) {
         return read(question, plan, zone, BEFORE_NS);
     }
-    let mut whole = whole;
-    for before in HANGS_NS.into_iter().take_while(|_| plan.is_of_threads()) {
-        if whole.best().is_none_or(|best| best.answer.subject.is_some()) || whole.has_table {
+    for before in HANGS_NS {
+        let is_known = whole.best().is_none_or(|best| best.answer.subject.is_some());
+        if is_known || whole.has_table || !plan.is_of_threads() {
             break;
         }
         whole = read(question, plan, zone, before)?;

@@ -133,18 +133,12 @@ impl FilesPart {
         let clock = Clock { now: clock.now.min(self.cut), ..clock };
         let Question { since, until, .. } = self.question;
         Chapter {
-            recording,
             from: self.from,
-            clock,
             present: self.present,
-            since,
-            until,
             own: self.own.clone(),
             remarks,
-            is_only: true,
-            is_narrow: false,
-            is_foretold: false,
             joins: self.joins,
+            ..Chapter::only(recording, clock, since, until)
         }
     }
 }

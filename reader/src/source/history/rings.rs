@@ -30,20 +30,7 @@ pub(super) fn with_rings(
 ) -> Result<Vec<Part>, SourceError> {
     let clock = source.clock();
     let recording = source.read(question.of_rings(clock))?;
-    let mut chapter = Chapter {
-        recording,
-        from: 0,
-        clock,
-        present: clock.now,
-        since: question.since,
-        until: question.until,
-        own: Vec::new(),
-        remarks: Vec::new(),
-        is_only: true,
-        is_narrow: false,
-        is_foretold: false,
-        joins: None,
-    };
+    let mut chapter = Chapter::only(recording, clock, question.since, question.until);
     // What the rings hold is read; whatever the files are good for, it is shown.
     let from = match question.since {
         Edge::Ago(ago) => with_leads(Window { from: clock.now.saturating_sub(ago), until: 0 }).from,
