@@ -3,13 +3,12 @@
 
 use std::cmp::Reverse;
 
-use super::answer::{counted, time};
+use super::answer::time;
 use super::chain::Chain;
 use super::kinds::CallKind;
 use super::names::Names;
 use super::pieces::Piece;
 use super::track::Count;
-use super::track::Deed;
 use super::wait::{EAGAIN, Wait, is_socket};
 use crate::reason::{is_fault, is_sync};
 use crate::{CallId, State, TaskState};
@@ -179,47 +178,6 @@ impl<N: Names> Chain<'_, N> {
         (link.call, link.object) = (Some(op.clone()), object.clone());
         self.links.push(link);
         self.blame(Some(tid), "I/O", Some(op), object.or(device), ns);
-        true
-    }
-
-    /// A thread that spent most of the time on freeing memory.
-    pub(super) fn memory(&mut self, tid: u32, from: u64, until: u64) -> bool {
-        let Some(track) = self.story.tracks.get(tid) else { return false };
-        let (mut ns, mut at, mut is_group, mut count) = (0, from, false, 0);
-        for deed in &track.deeds {
-            let of_group = match deed.deed {
-                Deed::Reclaim { is_group } => is_group,
-                Deed::Compaction => false,
-                Deed::Contention => continue,
-            };
-            let (a, b) = (deed.from.max(at), deed.until.min(until));
-            if a < b {
-                (ns, at, count) = (ns + (b - a), b, count + 1);
-                is_group |= of_group;
-            }
-        }
-        let whole = until.saturating_sub(from);
-        if ns < whole / 3 || ns == 0 {
-            return false;
-        }
-        let mut link = self.link(tid, from, until);
-        (link.state, link.ns, link.count) = ("blocked", ns, count);
-        // A limit of cgroup v1 is of a group that is not known.
-        let group = link.who.group.clone().filter(|group| is_group && group != "/");
-        let limit = match (&group, is_group) {
-            (Some(group), _) => {
-                format!("the memory limit of its control group {group} was reached")
-            }
-            (None, true) => "the memory limit of its control group was reached".to_owned(),
-            (None, false) => "the machine's memory was short".to_owned(),
-        };
-        link.did = format!(
-            "spent {} in direct reclaim ({}), as {limit}",
-            time(ns),
-            counted(count, "time")
-        );
-        self.links.push(link);
-        self.blame(Some(tid), "memory reclaim", None, group, ns);
         true
     }
 }

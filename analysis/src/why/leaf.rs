@@ -59,6 +59,10 @@ impl<N: Names> Chain<'_, N> {
         if let Some(functions) = &functions {
             did = format!("{did}: {functions}");
         }
+        let reclaim = self.reclaim_of(tid, (from, until), ns);
+        if let Some(reclaim) = &reclaim {
+            did = format!("{did}; it {}", reclaim.words());
+        }
         if let Some(busy) = self.busy(tid, from, until) {
             did = format!("{did}; {busy}");
         }
@@ -73,6 +77,9 @@ impl<N: Names> Chain<'_, N> {
             self.blame(by, "signal", None, Some(signal), ns);
         }
         self.blame(Some(tid), "on CPU", call, functions, ns);
+        if let Some(reclaim) = reclaim {
+            self.blame(Some(tid), reclaim.mechanism(), None, reclaim.group, reclaim.ns);
+        }
     }
 
     /// Whether samples of a thread outside of calls are mostly of the kernel: it handles page

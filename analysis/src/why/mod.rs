@@ -26,6 +26,7 @@ mod leaf;
 mod names;
 mod parts;
 mod pieces;
+mod reclaim;
 mod rival;
 mod sentence;
 mod share;

@@ -2,6 +2,7 @@
 
 mod asleep;
 mod blame;
+mod memory;
 mod parts;
 mod rivals;
 mod traced;
