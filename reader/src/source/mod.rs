@@ -67,7 +67,7 @@ pub trait Source {
 }
 
 /// What a source gave.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Recording {
     /// The recording's own description.
     pub meta: Meta,
@@ -327,15 +327,9 @@ impl Collector {
             slots,
             descriptors,
             totals,
-            before: None,
-            marks: Vec::new(),
             copied: u64::MAX,
-            whole_files: false,
             slot_misses,
-            disputed_by: Vec::new(),
-            sure: None,
-            stretch_until: None,
-            skips: Arc::default(),
+            ..Recording::default()
         }
     }
 }

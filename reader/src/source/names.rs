@@ -9,7 +9,8 @@ use flightrec_format::ring::LaneStream;
 use super::SourceError;
 use super::files::catalog;
 use super::files::pages::streams;
-use super::files::session::{Pick, SessionSource};
+use super::files::pick::Pick;
+use super::files::session::SessionSource;
 use crate::threads::Threads;
 use crate::window::Window;
 

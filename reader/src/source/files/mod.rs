@@ -14,6 +14,7 @@ mod named;
 mod names;
 pub mod narrow;
 pub mod pages;
+pub mod pick;
 mod proof;
 mod rims;
 mod select;

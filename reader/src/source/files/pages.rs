@@ -10,7 +10,7 @@ use flightrec_store::{BlockRef, Damage, FileReader};
 
 use super::decoded::{Decoded, Decoding};
 use super::names::Superseded;
-use super::session::Pick;
+use super::pick::Pick;
 use super::{FilesError, load, names, select};
 use crate::memory;
 use crate::window::Window;

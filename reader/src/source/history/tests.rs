@@ -2,14 +2,12 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Page;
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::{LaneStream, Rings};
-use flightrec_format::totals::Totals;
 
 use flightrec_store::{Checkpoint, FileHeader, FileReader, FileWriter, Kind, RingMark};
 
@@ -193,19 +191,8 @@ impl Source for Tail {
         Ok(Recording {
             meta: Meta { session: SESSION, started: STARTED, cpus, boot_id, ..Meta::default() },
             streams: rings.finish(),
-            slots: Vec::new(),
-            tables: Vec::new(),
-            descriptors: Vec::new(),
-            totals: Totals::default(),
-            before: None,
-            marks: Vec::new(),
             copied: self.clock().now,
-            whole_files: false,
-            slot_misses: 0,
-            disputed_by: Vec::new(),
-            sure: None,
-            stretch_until: None,
-            skips: Arc::default(),
+            ..Recording::default()
         })
     }
 }

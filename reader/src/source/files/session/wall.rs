@@ -1,0 +1,128 @@
+//! What a session's files tell of the wall clock.
+
+use flightrec_format::decode::Page;
+use flightrec_format::meta::WALL_STEP_NS;
+use flightrec_store::{Clocks, Content, FileReader, Kind};
+
+use super::super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
+use super::super::catalog::StoredFile;
+use super::{OpenFile, SessionSource};
+use crate::window::{Edge, Window};
+use crate::windows::Windows;
+
+/// By how much [`SessionSource::around`] is too wide at either end, where an edge is a time of day
+/// and the clock ran evenly.
+pub const AROUND_NS: u64 = 2 * SLACK_NS as u64;
+
+impl SessionSource {
+    /// The windows in the monotonic clock outside of which nothing of the window can be; `present`
+    /// and its `offset` to the wall clock are told by the source where it knows them.
+    pub fn around(
+        &mut self,
+        since: Edge,
+        until: Edge,
+        present: u64,
+        offset: Option<i64>,
+    ) -> Windows {
+        let is_wall = matches!(since, Edge::Wall(_)) || matches!(until, Edge::Wall(_));
+        let stretches = match is_wall.then(|| self.opened()).flatten() {
+            Some(mut told) => {
+                let of_present =
+                    |at| Told { first: present, opened: present, least: at, greatest: at };
+                told.extend(offset.map(of_present));
+                anchor::opened(told)
+            }
+            None if is_wall => self.between_files(present, offset),
+            None => Vec::new(),
+        };
+        anchor::windows(&stretches, since, until, present)
+    }
+
+    /// What all blocks of pages tell of the wall clock; `None` where some do not, as earlier
+    /// releases' do not.
+    fn opened(&mut self) -> Option<Vec<Told>> {
+        let meta = self.meta().ok()?;
+        let mut told = Vec::new();
+        for open in &mut self.files {
+            let OpenFile { file, reader, .. } = open;
+            let reader = match reader {
+                Some(reader) => reader,
+                // What can't be opened is told when it is read.
+                None => match FileReader::open(&file.path) {
+                    Ok(opened) => reader.insert(opened),
+                    Err(_) => continue,
+                },
+            };
+            for block in reader.of(Kind::Pages) {
+                let Clocks { opened, least, greatest } = block.header.clocks?;
+                let first = block.header.first.min(opened);
+                let leaps = meta.tai_range(first, opened);
+                let wall =
+                    |tai: i64, leap: i64| tai.saturating_sub(leap.saturating_mul(1_000_000_000));
+                let (least, greatest) = (wall(least, *leaps.end()), wall(greatest, *leaps.start()));
+                told.push(Told { first, opened, least, greatest });
+            }
+        }
+        Some(told)
+    }
+
+    /// What the files' headers tell.
+    fn between_files(&mut self, present: u64, offset: Option<i64>) -> Vec<Stretch> {
+        let mut anchors: Vec<Anchor> =
+            self.files.iter().map(|open| anchor_of(&open.file)).collect();
+        let last = offset.map(|offset| Anchor { mono: present, offset });
+        anchors.extend(last.or_else(|| self.last_anchor()));
+        anchors.sort_by_key(|anchor| anchor.mono);
+        anchor::between(&anchors)
+    }
+
+    /// The two clocks on the last page that there is.
+    fn last_anchor(&mut self) -> Option<Anchor> {
+        let index = self.files.len().checked_sub(1)?;
+        let meta = self.meta_of(&[index]).ok()?;
+        let reader = self.reader(index).ok()?;
+        let block = reader.blocks().iter().rev().find(|block| block.header.kind == Kind::Pages)?;
+        let Ok(Content::Pages(pages)) = reader.read(block) else { return None };
+        let header = pages.iter().map(Page::header).max_by_key(|header| header.base_mono)?;
+        let tai = header.base_tai.wrapping_sub(header.base_mono) as i64;
+        let offset =
+            tai.saturating_sub(meta.tai_offset(header.base_mono).saturating_mul(1_000_000_000));
+        Some(Anchor { mono: header.base_mono, offset })
+    }
+
+    /// Whether all pages that a window needs tell the same of the wall clock, as its blocks'
+    /// headers say: then an event's time does not depend on which of them are read.
+    pub fn is_even(&mut self, window: Window) -> bool {
+        let chosen = self.chosen(window);
+        let Ok(meta) = self.meta_of(&chosen) else { return false };
+        let mut told: Option<(i64, i64)> = None;
+        for open in chosen.iter().filter_map(|index| self.files.get(*index)) {
+            let Some(reader) = &open.reader else { return false };
+            for block in reader.of(Kind::Pages) {
+                let Some(Clocks { opened, least, greatest }) = block.header.clocks else {
+                    return false;
+                };
+                let leaps = meta.tai_range(block.header.first.min(opened), opened);
+                if leaps.start() != leaps.end() {
+                    return false;
+                }
+                let wall =
+                    |tai: i64| tai.saturating_sub(leaps.start().saturating_mul(1_000_000_000));
+                let (least, greatest) = (wall(least), wall(greatest));
+                told =
+                    Some(told.map_or((least, greatest), |(l, g)| (l.min(least), g.max(greatest))));
+            }
+        }
+        told.is_some_and(|(least, greatest)| {
+            // Where no page is read the file's header tells.
+            let of_header = meta.wall_offset(self.clock().wall_offset);
+            greatest.saturating_sub(least) < WALL_STEP_NS
+                && [least, greatest].map(|of| meta.wall_offset(of)) == [of_header; 2]
+        })
+    }
+}
+
+pub(super) fn anchor_of(file: &StoredFile) -> Anchor {
+    let mono = file.header.created_mono;
+    Anchor { mono, offset: file.header.created_wall.saturating_sub_unsigned(mono) }
+}
