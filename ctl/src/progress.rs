@@ -1,5 +1,6 @@
 //! A line on the terminal while something takes longer than a second.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,7 +29,8 @@ impl Observer for Terminal {
     }
 
     fn note(&self, line: &str) {
-        if !OFF.load(Ordering::Relaxed) {
+        if !OFF.load(Ordering::Relaxed) && SAID.lock().is_ok_and(|mut said| is_new(&mut said, line))
+        {
             note(line);
         }
     }
@@ -42,6 +44,22 @@ impl Meter for Progress {
     fn add(&self, bytes: u64) {
         self.add(bytes);
     }
+}
+
+/// The notes that were written. Some commands read a recording several times.
+static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// Most notes that are remembered; those behind them are written each time.
+const SAID_MAX: usize = 1024;
+
+/// Whether a note was not written yet.
+fn is_new(said: &mut BTreeSet<String>, line: &str) -> bool {
+    if said.contains(line) {
+        return false;
+    }
+    if said.len() < SAID_MAX {
+        said.insert(line.to_owned());
+    }
+    true
 }
 
 /// Whether there are to be no lines.
@@ -179,6 +197,15 @@ mod tests {
         assert!(amount.is_some(), "the line ended without the amount");
         drop(progress);
         assert_eq!(written.iter().last().as_deref(), Some(ERASE), "nothing is left of it");
+    }
+
+    #[test]
+    fn a_note_is_written_once() {
+        let mut said = BTreeSet::new();
+        assert!(is_new(&mut said, "left out: a") && is_new(&mut said, "left out: b"));
+        assert!(!is_new(&mut said, "left out: a"));
+        assert!((0..2 * SAID_MAX).all(|number| is_new(&mut said, &number.to_string())));
+        assert_eq!(said.len(), SAID_MAX);
     }
 
     #[test]

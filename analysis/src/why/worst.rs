@@ -103,6 +103,19 @@ impl Story {
         (!subject.is_any() || score >= NOTHING_NS).then_some((worst, score))
     }
 
+    /// Whether a thread that is asked for by its id was not seen in the window; where none is named
+    /// by id, whether no thread was seen that is asked about.
+    pub fn lacks_any(&self, subject: &Subject, names: &impl Names) -> bool {
+        let is_seen = |track: &Track| !track.within(self.from, self.until).is_empty();
+        if subject.tids.is_empty() {
+            let is_of = |(tid, track): (&u32, &Track)| {
+                *tid != 0 && is_seen(track) && subject.has(*tid, track, names)
+            };
+            return !self.tracks.all.iter().any(is_of);
+        }
+        !subject.tids.iter().all(|tid| self.tracks.get(*tid).is_some_and(is_seen))
+    }
+
     /// The longest call of those that are asked about, which took `at_least` or more, ns; `name`:
     /// of any name.
     pub fn slowest_call(

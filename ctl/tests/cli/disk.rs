@@ -12,16 +12,19 @@ use tempfile::TempDir;
 
 use crate::common::{BOOT_ID, NOW, Recording, SECOND, WALL, meta};
 
-/// What each file begins with.
-pub(crate) struct Beginning(pub(crate) Meta);
+/// What each file begins with: the description, and a table of threads with its moment.
+pub(crate) struct Beginning {
+    meta: Meta,
+    pub(crate) slots: (u64, Vec<[u8; PAGE_SIZE]>),
+}
 
 impl Opening for Beginning {
     fn meta(&mut self) -> Meta {
-        self.0.clone()
+        self.meta.clone()
     }
 
     fn slots(&mut self) -> (u64, Vec<[u8; PAGE_SIZE]>) {
-        (self.0.started, Vec::new())
+        self.slots.clone()
     }
 
     fn descriptors(&mut self) -> Option<(u64, Vec<u8>)> {
@@ -32,7 +35,7 @@ impl Opening for Beginning {
 /// A state directory that is written.
 pub(crate) struct Disk {
     writer: StoreWriter,
-    opening: Beginning,
+    pub(crate) opening: Beginning,
     /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns.
     pub(crate) wall: u64,
 }
@@ -52,7 +55,8 @@ impl Disk {
         let session = meta.session;
         let options =
             Options { state_dir: dir.into(), limits, level: 1, group: None, boot_id, session };
-        Self { writer: StoreWriter::open(options), opening: Beginning(meta), wall }
+        let opening = Beginning { slots: (meta.started, Vec::new()), meta };
+        Self { writer: StoreWriter::open(options), opening, wall }
     }
 
     /// Takes in what is new at a moment.

@@ -1,6 +1,10 @@
 //! `flightctl why` over what a made-up daemon plays: an answer of a known cause, held against the
 //! schema that is published, and questions that have no answer.
 
+use std::ops::Range;
+use std::path::Path;
+use std::process::Output;
+
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, StringStatus, WakeContext};
 use flightrec_format::decode::{Body, Call, Event, Text};
@@ -9,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::common::{NOW, Recording, SECOND, WALL, flightctl, meta, stderr, stdout};
 use crate::disk::Disk;
+use crate::vmcore::{slot, slots_page};
 
 const SCHEMA: &str = include_str!("../../../docs/flightctl-why.schema.json");
 const MS: u64 = 1_000_000;
@@ -80,13 +85,13 @@ pub(crate) fn marked(whole: bool, mark: Option<&str>) -> TempDir {
     recording.serve()
 }
 
-fn why(dir: &TempDir, args: &[&str]) -> std::process::Output {
+fn why(dir: &TempDir, args: &[&str]) -> Output {
     let place = ["--runtime-dir", dir.path().to_str().unwrap(), "why"];
     flightctl(&[&place, args].concat())
 }
 
 /// An answer as JSON, which must be as the schema says.
-fn valid(output: &std::process::Output) -> Value {
+fn valid(output: &Output) -> Value {
     let object: Value = serde_json::from_str(&stdout(output))
         .unwrap_or_else(|e| panic!("{e}: {}{}", stdout(output), stderr(output)));
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
@@ -168,34 +173,90 @@ fn without_the_events_of_who_woke_it_nobody_is_blamed() {
 }
 
 /// In files without a table of threads: thread 71 is in write since 15 s before a window that ends
-/// before the files do, and another one runs all the time.
-#[test]
-fn who_hangs_since_long_before_a_window_in_files_is_found() {
-    let dir = tempfile::tempdir().unwrap();
-    let start = NOW - 19 * SECOND;
+/// before the files do, and 72 runs for a moment every 100 ms, but for the time of these numbers.
+fn hanging(dir: &Path, quiet: Range<u64>) -> (Disk, Recording) {
     let mut recording = Recording::new();
-    let mut disk = Disk::new(dir.path(), meta(), WALL, 600);
-    recording.push(Lane::Sched, &switch(start, 0, 0, 0, 71));
-    recording.push(Lane::Syscall, &event(start + MS, 0, 71, Body::Enter(call(WRITE))));
-    recording.push(Lane::Sched, &switch(start + 2 * MS, 0, 71, 1, 0));
-    for n in 1..180 {
-        let at = start + n * 100 * MS;
+    let mut disk = Disk::new(dir, meta(), WALL, 600);
+    recording.push(Lane::Sched, &switch(HANGS, 0, 0, 0, 71));
+    recording.push(Lane::Syscall, &event(HANGS + MS, 0, 71, Body::Enter(call(WRITE))));
+    recording.push(Lane::Sched, &switch(HANGS + 2 * MS, 0, 71, 1, 0));
+    for n in (1..180).filter(|n| !quiet.contains(n)) {
+        let at = HANGS + n * 100 * MS;
         recording.push(Lane::Sched, &switch(at, 1, 0, 0, 72));
         recording.push(Lane::Sched, &switch(at + MS, 1, 72, 1, 0));
         if n % 50 == 0 {
             disk.drain(&mut recording, at + 2 * MS);
         }
     }
-    disk.close(&mut recording, start + 18 * SECOND);
-    let store = ["why", "--store", dir.path().to_str().unwrap(), "--since=-3s", "--until=-1s"];
-    let ask = |args: &[&str]| flightctl(&[&store[..], args].concat());
-    let out = ask(&["--tid", "71"]);
-    let text = stdout(&out);
-    assert!(text.starts_with("thread 71 waited 2.0 s in write, and still waits"), "{text}");
-    assert!(text.contains("had waited for 15.0 s when the window began"), "{text}");
-    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
-    let out = ask(&["--tid", "99"]);
+    (disk, recording)
+}
+
+/// When the thread began to hang.
+const HANGS: u64 = NOW - 19 * SECOND;
+
+/// Asks of the files of [`hanging`] about the time from 15 s to 17 s after it began to hang; `end`:
+/// when the files end, s after that.
+fn hung(dir: &Path, end: u64, args: &[&str]) -> Output {
+    let [since, until] = [15, 17].map(|at| end - at);
+    let (since, until) = (format!("--since=-{since}s"), format!("--until=-{until}s"));
+    flightctl(&[&["why", "--store", dir.to_str().unwrap(), &since, &until], args].concat())
+}
+
+#[test]
+fn who_hangs_since_long_before_a_window_in_files_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, mut recording) = hanging(dir.path(), 0..0);
+    disk.close(&mut recording, HANGS + 18 * SECOND);
+    // Of several, each is looked for.
+    for args in [&["--tid", "71"][..], &["--tid", "71", "--tid", "72"]] {
+        let out = hung(dir.path(), 18, args);
+        let text = stdout(&out);
+        assert!(text.starts_with("thread 71 waited 2.0 s in write, and still waits"), "{text}");
+        assert!(text.contains("had waited for 15.0 s when the window began"), "{text}");
+        assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    }
+    let out = hung(dir.path(), 18, &["--tid", "99"]);
     assert_eq!(stdout(&out), "the window has no activity of these threads\n");
+}
+
+/// By a table of threads that was taken behind the window, it does not hang any more.
+#[test]
+fn who_hangs_is_found_where_a_later_table_has_it_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut disk, mut recording) = hanging(dir.path(), 0..0);
+    let waking = Body::Waking {
+        wakee: 71,
+        prio: 120,
+        state: 1,
+        cpu: 0,
+        new: false,
+        context: WakeContext::Thread,
+    };
+    recording.push(Lane::Sched, &event(HANGS + 20 * SECOND, 1, 72, waking));
+    recording.push(Lane::Sched, &switch(HANGS + 20 * SECOND + MS, 0, 0, 0, 71));
+    disk.drain(&mut recording, HANGS + 21 * SECOND);
+    disk.opening.slots = (HANGS + 700 * SECOND, vec![*slots_page(&[slot(71, b"orders", 0)])]);
+    recording.push(Lane::Sched, &switch(HANGS + 701 * SECOND, 0, 71, 1, 0));
+    disk.close(&mut recording, HANGS + 702 * SECOND);
+    let out = hung(dir.path(), 702, &["--tid", "71"]);
+    let text = stdout(&out);
+    assert!(text.contains(" (71) waited 2.0 s in write"), "{text}");
+    assert!(text.contains("had waited for 15.0 s when the window began"), "{text}");
+}
+
+/// The first event of the window is 1 s behind its start.
+#[test]
+fn a_window_that_begins_quietly_is_one_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, mut recording) = hanging(dir.path(), 110..161);
+    disk.close(&mut recording, HANGS + 18 * SECOND);
+    let out = hung(dir.path(), 18, &["--tid", "71", "--format", "json"]);
+    let answer = valid(&out);
+    let window = &answer["window"];
+    let ns = |key: &str| window[key].as_u64().unwrap();
+    assert_eq!(ns("until_ns") - ns("from_ns"), 2 * SECOND, "{answer:#}");
+    let doubts = answer["doubts"].to_string();
+    assert!(!doubts.contains("parts"), "{doubts}");
 }
 
 #[test]

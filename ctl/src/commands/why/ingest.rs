@@ -205,12 +205,12 @@ fn call_since(
     (*since == from).then(|| dictionary.call(call, names.names()))
 }
 
-/// Of two answers the one that is worth more.
+/// Of the answers of two parts the one that is worth more.
 fn better(so_far: Option<Found>, next: Found) -> Found {
-    match so_far {
-        Some(so_far) if so_far.worth >= next.worth => so_far,
-        _ => next,
-    }
+    let Some(so_far) = so_far else { return next };
+    let lacks_any = so_far.lacks_any && next.lacks_any;
+    let better = if so_far.worth >= next.worth { so_far } else { next };
+    Found { lacks_any, ..better }
 }
 
 impl Into<'_> {
@@ -270,8 +270,9 @@ impl Sink for Into<'_> {
             self.story.miss(&gap);
         }
         if event.time >= self.near {
-            self.near = u64::MAX;
-            self.turn(event.time);
+            // Not at the event, which may lie in the window: the time before it would be a part.
+            let near = std::mem::replace(&mut self.near, u64::MAX);
+            self.turn(near);
         } else if self.story.is_full() {
             self.turn(event.time);
         }

@@ -33,6 +33,8 @@ pub(super) struct Found {
     /// How much it answers what was asked: of several, the greatest is given. Whether it has the
     /// moment in question, and how much trouble it tells of, ns.
     pub(super) worth: (bool, u64),
+    /// As of [`Story::lacks_any`].
+    pub(super) lacks_any: bool,
     /// The container, or pod, of the subject.
     pub(super) container: Option<Container>,
     /// The span that the subject worked for in its longest wait.
@@ -62,6 +64,7 @@ impl<'a> Question<'a> {
         // At the time itself what ended there is over.
         let moment = self.cause.map(|cause| cause.time().saturating_sub(1)).or(self.at);
         let has_moment = moment.is_some_and(|moment| story.has(moment));
+        let lacks_any = story.lacks_any(&self.plan.subject, names);
         let found = match self.cause {
             Some(cause) => Some(cause.ask(story, names)),
             None => self.ask_plan(story, names),
@@ -69,7 +72,7 @@ impl<'a> Question<'a> {
         let (answer, trouble) = found.unwrap_or_else(|| (story.none(&self.none()), 0));
         let group = answer.subject.as_ref().and_then(|of| of.group.as_deref());
         let container = group.and_then(|group| names.container(group)).cloned();
-        Found { answer, worth: (has_moment, trouble), container, context: None }
+        Found { answer, worth: (has_moment, trouble), lacks_any, container, context: None }
     }
 
     /// How many waits in spans of traces are told.

@@ -23,7 +23,7 @@ use crate::source::history::{self, Chapter, Go};
 use crate::source::{HistoryPlace, HistoryPlan, Origin};
 use crate::text::coverage::Telling;
 use crate::wall::WallClock;
-use crate::window::{Edge, Window};
+use crate::window::{Edge, Window, with_leads};
 use crate::windows::Windows;
 
 /// What [`of_thread`] is about, ns.
@@ -31,8 +31,8 @@ const LAST_NS: u64 = 10_000_000_000;
 /// How much before a window is read for what descriptors stand for, where that is not known, ns:
 /// the daemon looks at all of them every 10 s.
 const BEFORE_NS: u64 = 12_000_000_000;
-/// How much before a window is read for threads that may hang since then, ns, if the last was not
-/// enough.
+/// How much before a window is read for threads that may hang since then, ns: one after the other,
+/// until all are found.
 const HANGS_NS: [u64; 3] = [BEFORE_NS, 60_000_000_000, 600_000_000_000];
 
 /// An answer, and what its times are by the wall clock.
@@ -41,6 +41,7 @@ pub(crate) struct Answered {
     pub(crate) wall: WallClock,
     /// As of [`Found`].
     worth: (bool, u64),
+    lacks_any: bool,
     pub(super) container: Option<Container>,
     pub(super) context: Option<TraceContext>,
     /// Waits in spans of traces.
@@ -111,8 +112,8 @@ pub(crate) fn answered(plan: &WhyPlan, zone: &TimeZone) -> Result<Option<Answere
     Ok(whole(Question::new(plan, cause.as_ref()), plan, zone)?.answer().0)
 }
 
-/// Reads the window, and again with what was before it: where names are missing, or all of the
-/// threads that are asked about.
+/// Reads the window; and again with what was before it, if the answer lacks names of descriptors,
+/// or if threads that are asked about have no event in the window.
 fn whole<'a>(question: Question<'a>, plan: &'a WhyPlan, zone: &'a TimeZone) -> Result<Whole<'a>> {
     let mut whole = read(question, plan, zone, 0)?;
     if plan.past.since == Edge::Open {
@@ -123,7 +124,7 @@ fn whole<'a>(question: Question<'a>, plan: &'a WhyPlan, zone: &'a TimeZone) -> R
         return read(question, plan, zone, BEFORE_NS);
     }
     for before in HANGS_NS {
-        let is_known = whole.best().is_none_or(|best| best.answer.subject.is_some());
+        let is_known = whole.answers.is_empty() || whole.answers.iter().any(|of| !of.lacks_any);
         if is_known || whole.has_table || !plan.is_of_threads() {
             break;
         }
@@ -188,7 +189,7 @@ struct Whole<'a> {
     going: Option<Ingest<'a>>,
     /// Where the chapters of the window end so far: that of files may have no end of its own.
     until: u64,
-    /// A table of threads of the window, or of later, tells of those that hang.
+    /// A table of threads that was taken in the window tells of those that hang.
     has_table: bool,
     answers: Vec<Answered>,
 }
@@ -216,7 +217,12 @@ impl Whole<'_> {
             Some(joins) => self.asked(chapter, &wall).hull().within(joins.reach()),
             None => windows.hull(),
         };
-        self.has_table |= recording.tables.iter().any(|(_, moment)| *moment >= window.from);
+        // By a later one a wait may be over.
+        let near = with_leads(window);
+        let taken = |(_, moment): &(_, u64)| (window.from..=near.until).contains(moment);
+        let is_present = window.from <= chapter.present && chapter.present <= near.until;
+        let is_live = |(_, moment): &(_, u64)| *moment == u64::MAX && is_present;
+        self.has_table |= recording.tables.iter().any(|table| taken(table) || is_live(table));
         let asked = self.asked.of(chapter, &wall);
         let mut ingest = match going {
             Some(mut going) => {
@@ -231,8 +237,8 @@ impl Whole<'_> {
             return Ok(());
         }
         let (found, traced) = ingest.finish(self.until);
-        let Found { answer, worth, container, context } = found;
-        self.answers.push(Answered { answer, wall, worth, container, context, traced });
+        let Found { answer, worth, lacks_any, container, context } = found;
+        self.answers.push(Answered { answer, wall, worth, lacks_any, container, context, traced });
         Ok(())
     }
 
