@@ -58,12 +58,38 @@ pub struct Link {
     pub doubt: Option<String>,
 }
 
+/// All that [`Culprit::mechanism`] may say, in the order of the alphabet.
+pub const MECHANISMS: [&str; 22] = [
+    "CPU quota",
+    "CPU taken",
+    "I/O",
+    "disk",
+    "frozen",
+    "interrupt",
+    "interrupts",
+    "killed by a signal",
+    "lock of the address space",
+    "memory compaction",
+    "memory reclaim",
+    "network",
+    "on CPU",
+    "out of memory",
+    "ptrace",
+    "retries",
+    "short-lived processes",
+    "signal",
+    "sleep",
+    "stopped by a signal",
+    "timeout",
+    "timer",
+];
+
 /// What was the cause, as far as the chain reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Culprit {
     /// The thread; `None`: it was none, but a device, say.
     pub who: Option<Who>,
-    /// What it did, in a word or two: `I/O`, `on CPU`, `stopped by a signal`.
+    /// What it did, in a word or two: one of [`MECHANISMS`].
     pub mechanism: &'static str,
     /// The call that it was in.
     pub call: Option<String>,

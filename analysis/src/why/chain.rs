@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
-use super::answer::{Culprit, Link, Who, counted, time};
+use super::answer::{Culprit, Link, MECHANISMS, Who, counted, time};
 use super::kinds::CallKind;
 use super::names::Names;
 use super::pieces::{Doing, Piece};
@@ -420,6 +420,7 @@ impl<'a, N: Names> Chain<'a, N> {
         object: Option<String>,
         ns: u64,
     ) {
+        debug_assert!(MECHANISMS.contains(&mechanism), "{mechanism}");
         let who = tid.map(|tid| self.who(tid));
         self.culprits.push(Culprit { who, mechanism, call, object, ns });
     }

@@ -59,9 +59,9 @@ impl<N: Names> Chain<'_, N> {
         if let Some(functions) = &functions {
             did = format!("{did}: {functions}");
         }
-        let reclaim = self.reclaim_of(tid, (from, until), ns);
-        if let Some(reclaim) = &reclaim {
-            did = format!("{did}; it {}", reclaim.words());
+        let memory = self.memory_beside(tid, (from, until), ns);
+        if let Some(work) = &memory {
+            did = format!("{did}; it {}", work.words());
         }
         if let Some(busy) = self.busy(tid, from, until) {
             did = format!("{did}; {busy}");
@@ -77,8 +77,8 @@ impl<N: Names> Chain<'_, N> {
             self.blame(by, "signal", None, Some(signal), ns);
         }
         self.blame(Some(tid), "on CPU", call, functions, ns);
-        if let Some(reclaim) = reclaim {
-            self.blame(Some(tid), reclaim.mechanism(), None, reclaim.group, reclaim.ns);
+        if let Some(work) = memory {
+            self.blame(Some(tid), work.mechanism(), None, work.group, work.ns);
         }
     }
 

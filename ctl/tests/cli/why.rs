@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::Output;
 
+use flightrec_analysis::why::MECHANISMS;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, StringStatus, WakeContext};
 use flightrec_format::decode::{Body, Call, Event, Text};
@@ -200,6 +201,13 @@ fn hung(dir: &Path, end: u64, args: &[&str]) -> Output {
     let [since, until] = [15, 17].map(|at| end - at);
     let (since, until) = (format!("--since=-{since}s"), format!("--until=-{until}s"));
     flightctl(&[&["why", "--store", dir.to_str().unwrap(), &since, &until], args].concat())
+}
+
+#[test]
+fn the_schema_has_all_mechanisms() {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let known = &schema["$defs"]["culprit"]["properties"]["mechanism"]["enum"];
+    assert_eq!(*known, Value::from(MECHANISMS.to_vec()));
 }
 
 #[test]
