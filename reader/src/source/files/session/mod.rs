@@ -123,16 +123,16 @@ impl SessionSource {
         self.meta_of(&all)
     }
 
+    /// How many blocks the open files have.
+    fn held_blocks(&self) -> usize {
+        let readers = self.files.iter().filter_map(|open| open.reader.as_ref());
+        readers.map(|reader| reader.blocks().len()).sum()
+    }
+
     /// A file, opened.
     fn reader(&mut self, index: usize) -> Result<&FileReader, FilesError> {
         observe::reads_files();
-        let held = self
-            .files
-            .iter()
-            .filter_map(|open| open.reader.as_ref())
-            .map(|reader| reader.blocks().len())
-            .sum::<usize>();
-        if held > most_blocks() {
+        if self.held_blocks() > most_blocks() {
             return Err(FilesError::TooManyBlocks(most_blocks()));
         }
         let no_file = || FilesError::Absent(Path::new("").into());
@@ -294,7 +294,11 @@ impl SessionSource {
         let others = (0..self.files.len()).filter(|index| !chosen.contains(index));
         let order: Vec<usize> = chosen.iter().rev().copied().chain(others).collect();
         for index in order {
-            let Ok(reader) = self.reader(index) else { continue };
+            let reader = match self.reader(index) {
+                Ok(reader) => reader,
+                Err(error @ FilesError::TooManyBlocks(_)) => return Err(error),
+                Err(_) => continue,
+            };
             let metas =
                 reader.blocks().iter().rev().filter(|block| block.header.kind == Kind::Meta);
             for block in metas {

@@ -6,6 +6,7 @@ use flightrec_store::{Clocks, Content, FileReader, Kind};
 
 use super::super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::super::catalog::StoredFile;
+use super::super::pages::most_blocks;
 use super::{OpenFile, SessionSource};
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
@@ -43,16 +44,7 @@ impl SessionSource {
     fn opened(&mut self) -> Option<Vec<Told>> {
         let meta = self.meta().ok()?;
         let mut told = Vec::new();
-        for open in &mut self.files {
-            let OpenFile { file, reader, .. } = open;
-            let reader = match reader {
-                Some(reader) => reader,
-                // What can't be opened is told when it is read.
-                None => match FileReader::open(&file.path) {
-                    Ok(opened) => reader.insert(opened),
-                    Err(_) => continue,
-                },
-            };
+        let mut take = |reader: &FileReader| {
             for block in reader.of(Kind::Pages) {
                 let Clocks { opened, least, greatest } = block.header.clocks?;
                 let first = block.header.first.min(opened);
@@ -61,6 +53,22 @@ impl SessionSource {
                     |tai: i64, leap: i64| tai.saturating_sub(leap.saturating_mul(1_000_000_000));
                 let (least, greatest) = (wall(least, *leaps.end()), wall(greatest, *leaps.start()));
                 told.push(Told { first, opened, least, greatest });
+            }
+            Some(())
+        };
+        // Files of the window are to find room beside those that stay open.
+        let mut room = (most_blocks() / 2).saturating_sub(self.held_blocks());
+        for OpenFile { file, reader, .. } in &mut self.files {
+            if let Some(reader) = reader {
+                take(reader)?;
+                continue;
+            }
+            // What can't be opened is told when it is read.
+            let Ok(opened) = FileReader::open(&file.path) else { continue };
+            take(&opened)?;
+            if let Some(rest) = room.checked_sub(opened.blocks().len()) {
+                room = rest;
+                *reader = Some(opened);
             }
         }
         Some(told)
