@@ -86,13 +86,18 @@ impl AzureServer {
         objects(&into)
     }
 
-    /// Names of those of which blocks were uploaded, and no list of blocks that makes them one.
+    /// Names of those of which blocks were uploaded, and no list of blocks that makes them one,
+    /// with the number of these blocks.
     ///
     /// # Errors
     /// They can't be asked for.
-    pub fn begun(&self) -> Result<Vec<String>> {
+    pub fn begun(&self) -> Result<BTreeMap<String, usize>> {
         let text = self.lake("begun", None)?;
-        Ok(text.lines().map(str::to_owned).collect())
+        let row = |line: &str| {
+            let (blocks, name) = line.split_once(' ').context("a number and a name")?;
+            Ok((name.to_owned(), blocks.parse()?))
+        };
+        text.lines().map(row).collect()
     }
 
     fn lake(&self, what: &str, into: Option<&Path>) -> Result<String> {

@@ -1,7 +1,7 @@
 // lake.mjs make ENDPOINT            makes the container `lake`, which anybody may read
 // lake.mjs download ENDPOINT DIR    downloads all of its blobs, to their names below DIR
 // lake.mjs begun ENDPOINT           prints the names of those of which blocks were uploaded, and no
-//                                   list of blocks
+//                                   list of blocks, behind the number of these blocks
 //
 // ENDPOINT has the account in its path, as Azurite's has: http://127.0.0.1:PORT/devstoreaccount1
 import { createHmac } from "node:crypto";
@@ -16,8 +16,9 @@ const KEY =
 const [, , what, endpoint, directory] = process.argv;
 const container = `${endpoint}/lake`;
 
-// What the container answers to a request of ours.
-async function ask(method, query, more) {
+// What the container, or a blob of it, answers to a request of ours.
+async function ask(method, query, more, blob) {
+  const resource = blob ? `${container}/${blob}` : container;
   const headers = {
     ...more,
     "x-ms-date": new Date().toUTCString(),
@@ -26,12 +27,12 @@ async function ask(method, query, more) {
   // "Authorize with Shared Key" of Azure's documentation: the method, eleven empty headers, those
   // of x-ms, and the resource.
   const ours = Object.entries(headers).map(([name, value]) => `${name}:${value}\n`).join("");
-  const path = new URL(container).pathname;
+  const path = new URL(resource).pathname;
   const keys = Object.keys(query).sort().map((key) => `\n${key}:${query[key]}`).join("");
   const text = `${method}${"\n".repeat(12)}${ours}/${ACCOUNT}${path}${keys}`;
   const signature = createHmac("sha256", Buffer.from(KEY, "base64")).update(text).digest("base64");
   headers.Authorization = `SharedKey ${ACCOUNT}:${signature}`;
-  const answer = await fetch(`${container}?${new URLSearchParams(query)}`, { method, headers });
+  const answer = await fetch(`${resource}?${new URLSearchParams(query)}`, { method, headers });
   const said = await answer.text();
   if (!answer.ok) throw new Error(`${answer.status}: ${said}`);
   return said;
@@ -47,7 +48,10 @@ async function begun() {
   };
   const whole = new Set(await names(list));
   const all = await names({ ...list, include: "uncommittedblobs" });
-  all.filter((name) => !whole.has(name)).forEach((name) => console.log(name));
+  for (const name of all.filter((name) => !whole.has(name))) {
+    const blocks = await ask("GET", { comp: "blocklist", blocklisttype: "uncommitted" }, {}, name);
+    console.log([...blocks.matchAll(/<Block>/g)].length, name);
+  }
 }
 
 async function download() {
