@@ -116,7 +116,7 @@ pub(super) fn explain(error: &object_store::Error, target: &Target, place: &str)
 }
 
 /// What to do about credentials.
-const CREDENTIALS: &str = "give flight-ship others (docs/ship.md, Credentials)";
+const CREDENTIALS: &str = "give flight-ship others (docs/ship.md, Permissions)";
 /// That there are none.
 const NO_CREDENTIALS: &str = "there are no credentials";
 /// What to do about rights.
