@@ -171,7 +171,7 @@ fn azure_has_objects_of_many_blocks_whoever_is_killed() {
     let mut shipper = Shipper::new(&dir.path().join("ship"), &slow).expect("flight-ship");
     shipper.environment(&AZURE);
     let (mut cut, mut before) = (0, 0);
-    for round in 0..8 {
+    for round in 0..6 {
         shipper.start().expect("flight-ship");
         // Each start uploads blocks of names of their own.
         let blocks = || server.begun().expect("names").into_values().sum::<usize>();

@@ -129,7 +129,8 @@ pub(crate) fn run(folder: &Path) -> Result<()> {
         }
         let hashes = taken(&clone, &folder.join(name))?;
         // A build takes gigabytes.
-        fs::remove_dir_all(&clone).with_context(|| clone.display().to_string())?;
+        let top = Path::new(place.path).iter().next().unwrap_or(place.path.as_ref());
+        fs::remove_dir_all(folder.join(top)).with_context(|| clone.display().to_string())?;
         made.push(hashes);
     }
     let [first, second] = &made[..] else { bail!("reproducible: not two builds") };
