@@ -1,4 +1,4 @@
-//! Which blocks of pages are read.
+//! Readers that need only some of a window's blocks, or of their contents.
 
 use flightrec_format::abi::page::Lane;
 use flightrec_store::columns::Contents;

@@ -11,7 +11,7 @@ use crate::source::Recording;
 use crate::source::files::narrow::Chosen;
 use crate::source::files::who::Names;
 
-/// What is known of the window whose stretches are being read; nothing of most.
+/// What is known of the window whose stretches are being read. Of most windows nothing is.
 #[derive(Default)]
 pub(super) struct Ahead {
     /// The visitor was given the window, so its stretches may be read in part.

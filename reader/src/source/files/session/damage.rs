@@ -33,9 +33,10 @@ impl SessionSource {
 /// what it held is still in the rings, or in the next file, or is counted as missing.
 pub(super) fn damage(reader: &FileReader) -> impl Iterator<Item = String> + '_ {
     let cut = |damage: &&Damage| !matches!(damage.what, What::Cut);
-    reader.damage().iter().filter(cut).map(|damage| remark(reader, damage))
+    reader.damage().iter().filter(cut).map(|damage| damage_line(reader, damage))
 }
 
-pub(super) fn remark(reader: &FileReader, damage: &Damage) -> String {
+/// One piece of damage, with its file.
+pub(super) fn damage_line(reader: &FileReader, damage: &Damage) -> String {
     format!("damaged: {}: {damage}", reader.path().display())
 }

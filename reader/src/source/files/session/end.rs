@@ -1,4 +1,4 @@
-//! Where a session's files end.
+//! Finds the last moment of a session's files.
 
 use flightrec_store::{FileReader, Kind};
 

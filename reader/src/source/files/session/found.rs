@@ -1,4 +1,4 @@
-//! What a window's files gave.
+//! Reads the pages of a window, with what they need: tables, counters, descriptors.
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::slot::TaskSlot;
@@ -14,7 +14,7 @@ use super::super::pick::Pick;
 use super::super::rims::{self, Need};
 use super::super::tables::{descriptors, threads};
 use super::SessionSource;
-use super::damage::{damage, remark};
+use super::damage::{damage, damage_line};
 use crate::memory;
 use crate::source::Recording;
 use crate::window::Window;
@@ -131,7 +131,7 @@ impl SessionSource {
         let (slots, tables) = threads(&opened);
         let descriptors = descriptors(&opened, window);
         let read_damage =
-            lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
+            lost.iter().map(|(reader, lost)| damage_line(reader, lost)).collect::<Vec<_>>();
         let marks = between(&opened, further.from, further.until);
         self.remark(told.into_iter().chain(read_damage));
         Ok(FoundWindow { meta, pages, slots, tables, descriptors, before, after, marks, whole })
