@@ -196,6 +196,18 @@ const NEEDS: &[Need] = &[
         otherwise: "install dpkg, rpm-build, binutils and OpenSSH's client programs",
     },
     Need {
+        what: "lintian, rpmlint and shellcheck",
+        why: "look for errors in packages and their scripts",
+        scope: Scope::Package,
+        is_there: || {
+            ["lintian", "rpmlint", "shellcheck"]
+                .iter()
+                .all(|program| probe(Command::new(program).arg("--version")).is_some())
+        },
+        packages: &["lintian", "rpmlint", "shellcheck"],
+        otherwise: "install lintian, rpmlint and shellcheck",
+    },
+    Need {
         what: "makepkg, bsdtar and fakeroot",
         why: "make the package of Arch Linux",
         scope: Scope::Arch,
