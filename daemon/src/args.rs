@@ -29,7 +29,7 @@ Signals:
 
 Environment:
   FLIGHTD_HOST
-        name of the machine in recordings, where the host name is not its own: in a container
+        name of the machine in recordings, if the host name is not its own, as in a container
   FLIGHTD_LOG
         log levels: error, warn, info, debug or trace, or module=level, separated by commas
 

@@ -31,7 +31,7 @@ Environment:
   FLIGHT_SHIP_LOG
         log levels: error, warn, info, debug or trace, or module=level, separated by commas
   CREDENTIALS_DIRECTORY
-        credentials for the storage and a collector, a file each, as systemd hands them over
+        credentials for the storage and a collector, one file each, as systemd passes them
   AWS_*, GOOGLE_*, AZURE_*
         credentials and settings of the storage, as the clouds' own tools know them
 
@@ -45,7 +45,7 @@ Files:
 
 Exit status:
   0  ended as requested; --check: all is well; --once: all is shipped; compact: all is compacted
-  1  --check: something is wrong; --once, compact: the storage, or a limit, is in the way
+  1  --check: something is wrong; --once, compact: the storage, or a limit, prevented it
   2  wrong usage or configuration, or could not start; the last line says why, and what to do
   3  --once: all that is left is shipped, but something was lost or could not be made; compact:
      what some hosts shipped could not be read, and is left out";

@@ -55,9 +55,9 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Install what building and testing need, where it is missing.
+    /// Install what is missing for building and testing.
     Setup,
-    /// Build target/release/flightd and target/release/flightctl.
+    /// Build flightd, flightctl and flight-ship: target/release/….
     Build,
     /// Build flightd, flightctl and flight-ship for aarch64:
     /// target/aarch64-unknown-linux-gnu/release/….
@@ -97,44 +97,45 @@ enum Task {
         /// Package version, if different from the programs' (to test an upgrade).
         #[arg(long)]
         version: Option<String>,
-        /// For which machine [default: this one]: for aarch64, programs are cross compiled.
+        /// Machine to build for [default: this one]; for aarch64, programs are cross compiled.
         #[arg(long = "arch", value_name = "MACHINE")]
         machine: Option<Machine>,
     },
     /// Build the RPM: target/rpm/RPMS/x86_64/flightrec-….rpm.
     Rpm,
-    /// Pack what the Debian package has, with an installer: target/tarball/flightrec-….tar.gz.
+    /// Pack the contents of the Debian package, with an installer:
+    /// target/tarball/flightrec-….tar.gz.
     Tarball {
-        /// Take what is in this package instead of a new one.
+        /// Use the contents of this package instead of a new one.
         #[arg(long, value_name = "DEB")]
         package: Option<PathBuf>,
-        /// For which machine [default: this one].
+        /// Machine to build for [default: this one].
         #[arg(long = "arch", value_name = "MACHINE", conflicts_with = "package")]
         machine: Option<Machine>,
     },
-    /// Make Arch Linux's package of the tarball by packaging/arch/PKGBUILD: target/arch/….
+    /// Make the Arch Linux package from the tarball with packaging/arch/PKGBUILD: target/arch/….
     Arch {
-        /// Take this tarball instead of a new one.
+        /// Use this tarball instead of a new one.
         #[arg(long, value_name = "TARBALL")]
         tarball: Option<PathBuf>,
     },
     /// Make all packages of both machines, list their sums in DIR/SHA256SUMS, and sign that file
     /// (docs/release.md).
     Release {
-        /// Where they are put; it must not be there yet.
+        /// Directory for the packages; it must not exist yet.
         #[arg(value_name = "DIR")]
         folder: PathBuf,
-        /// The private key that signs, one of OpenSSH's, or the public key of one that an agent or
-        /// a security key has.
+        /// The OpenSSH private key to sign with, or the public key of one that an agent or a
+        /// security key holds.
         #[arg(long, value_name = "FILE")]
         key: PathBuf,
     },
     /// List what each program is made of, as CycloneDX: target/sbom/….cdx.json.
     Sbom,
-    /// Build the packages of the current commit from nothing in two clones, and compare their
+    /// Build the packages of the current commit from scratch in two clones, and compare their
     /// bytes.
     Reproducible {
-        /// Where the clones are put; it must not be there yet. What both have made is left there.
+        /// Directory for the clones; it must not exist yet. What both have made is left there.
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
@@ -145,8 +146,8 @@ enum Task {
         #[arg(long)]
         as_built: bool,
     },
-    /// Run the pod of packaging/kubernetes on this machine, with all of its rights and without each
-    /// (as root).
+    /// Run the pod of packaging/kubernetes on this machine, with all of its rights, and then
+    /// without each of them (as root).
     Kubernetes {
         /// Take what is in target/release, as it is.
         #[arg(long)]

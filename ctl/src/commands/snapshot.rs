@@ -20,7 +20,7 @@ pub struct SnapshotArgs {
     /// flightd's configuration].
     #[arg(long, value_name = "TIME", value_parser = stretch)]
     last: Option<Duration>,
-    /// Why you take it, for later readers: one line of at most 255 bytes.
+    /// Reason for the snapshot, for later readers: one line of at most 255 bytes.
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }

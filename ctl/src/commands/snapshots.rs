@@ -39,7 +39,7 @@ pub struct SnapshotsArgs {
 /// What to do with a snapshot.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotsCommand {
-    /// Show its cause, and what stands out in it.
+    /// Show the cause of a snapshot, and what stands out in it.
     Show {
         /// Its id, `latest`, or its file, from any machine.
         #[arg(value_name = "ID|FILE")]

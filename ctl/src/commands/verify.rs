@@ -50,7 +50,7 @@ pub struct VerifyPlan {
 
 impl Arguments for VerifyArgs {
     const HELP: Help = Help {
-        about: "Check files completely: report what is damaged, and which events that cost",
+        about: "Check files completely: report what is damaged, and which events are lost",
         examples: &[
             ("flightctl verify", "check all files of this machine"),
             ("flightctl verify incident.flight", "check one file"),

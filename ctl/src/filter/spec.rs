@@ -30,10 +30,10 @@ pub struct FilterSpec {
     /// Events of these control groups (v2) and of all groups below them: /system.slice, or an id.
     #[arg(long, value_name = "PATH|ID", value_delimiter = ',')]
     pub cgroup: Vec<String>,
-    /// Events of these systemd units: nginx.service, or short nginx.
+    /// Events of these systemd units: nginx.service, or nginx for short.
     #[arg(long, value_name = "UNIT", value_delimiter = ',')]
     pub unit: Vec<String>,
-    /// Events of these containers and of what is inside them: by id, from 4 digits on, or by name.
+    /// Events of these containers and of what is inside them: by id (4 or more digits) or by name.
     #[arg(long, value_name = "ID|NAME", value_delimiter = ',')]
     pub container: Vec<String>,
     /// Events of these pods of Kubernetes: by name, NAMESPACE/NAME, or uid.
@@ -68,8 +68,8 @@ pub struct FilterSpec {
     /// two.
     #[arg(long, value_name = "TIME", value_parser = stretch)]
     pub faster_than: Option<Duration>,
-    /// Requests to these disks, by name or number: vda, or 254:0. Partitions are not told apart:
-    /// name the whole disk. It selects requests only, unless --event names other kinds.
+    /// Requests to these disks, by name or number: vda, or 254:0. Partitions are not distinguished:
+    /// name the whole disk. This selects requests only, unless --event names other kinds.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub device: Vec<String>,
     /// Events of these kinds.
@@ -80,8 +80,8 @@ pub struct FilterSpec {
 /// What `--event` takes.
 fn event_help() -> String {
     format!(
-        "Events of these kinds: {}; block: all kinds of disk requests. Of tracepoints that the \
-         configuration names also by their names: ext4:ext4_sync_file_exit, ext4:*",
+        "Events of these kinds: {}; block: all kinds of disk requests. Configured tracepoints \
+         also by their names: ext4:ext4_sync_file_exit, ext4:*",
         Kind::ALL.map(Kind::name).join(", ")
     )
 }

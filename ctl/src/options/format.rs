@@ -8,23 +8,23 @@ use crate::fds::Naming;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")] // also of what stands behind it in each command
 pub struct FormatArgs {
-    /// Text for people, or JSON lines for programs: one object per event, after one that tells the
-    /// version of the lines and what they cover.
+    /// Text for people, or JSON lines for programs: one object per event, after a first one with
+    /// the version of the lines and what they cover.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Text)]
     pub format: FormatArg,
     /// Print a system call and its result as one line, unless another event of its thread comes
     /// between them.
     #[arg(long)]
     pub merge: bool,
-    /// Show below each switch to a thread that waited for long in which functions of the kernel it
-    /// waited, from the innermost one out (flightd.toml, section stacks); and the samples of what
-    /// runs, with the functions of kernel and program (section sampling). JSON lines always have
-    /// both.
+    /// Show stacks: below each switch to a thread that waited for long, the kernel functions in
+    /// which it waited, from the innermost one out (flightd.toml, section stacks); and the samples
+    /// of what runs, with the functions of kernel and program (section sampling). JSON lines always
+    /// have both.
     #[arg(long)]
     pub stacks: bool,
-    /// Indent calls and returns of functions that are probed (`flightctl probe`), and system calls,
-    /// by how deep their thread is in such functions. The call uretprobe, which probes make threads
-    /// do at returns, is left out. For text.
+    /// Indent calls and returns of probed functions (`flightctl probe`), and system calls, by how
+    /// deep their thread is in such functions. The system call uretprobe, which probes cause at
+    /// returns, is left out. For text.
     #[arg(long)]
     pub graph: bool,
     /// Show the file that a descriptor refers to, `3</etc/hosts>`, where it is known: from the call
@@ -48,10 +48,10 @@ pub enum FormatArg {
 pub enum FdsArg {
     /// Numbers only.
     Off,
-    /// Those that were opened in the window, or in the 2 s before it, and what the snapshots of
-    /// that time tell.
+    /// Those that were opened in the window, or in the 2 s before it, and those in the snapshots of
+    /// that time.
     Near,
-    /// Those that were opened anywhere in the recording: all of it is read.
+    /// Those that were opened anywhere in the recording; all of it is read.
     All,
 }
 

@@ -7,10 +7,10 @@ use flightrec_reader::redact::{self, Strings};
 /// The same for every command whose output leaves the machine.
 #[derive(Debug, Default, Args)]
 pub struct RedactArgs {
-    /// Which of the strings that programs gave the kernel are written [default: all].
+    /// Which of the strings that programs passed to the kernel are written [default: all].
     #[arg(long, value_name = "WHICH", value_enum, help_heading = "Redaction")]
     pub strings: Option<StringsArg>,
-    /// Write `***` for whatever this regular expression matches, in any text; may be repeated.
+    /// Replace whatever this regular expression matches, in any text, by `***`; may be repeated.
     #[arg(long, value_name = "REGEX", help_heading = "Redaction")]
     pub hide: Vec<String>,
 }
@@ -20,7 +20,8 @@ pub struct RedactArgs {
 pub enum StringsArg {
     /// All that are recorded.
     All,
-    /// Names of files: no arguments of programs, texts of marks, fields of tracepoints, others.
+    /// Only names of files: no arguments of programs, texts of marks, fields of tracepoints or
+    /// others.
     Paths,
     /// No names of files either. Names of threads, units, devices and functions are written.
     None,

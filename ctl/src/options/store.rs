@@ -14,12 +14,12 @@ pub struct StoreArgs {
     /// either, from any machine.
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     pub store: Option<PathBuf>,
-    /// Read only these files, in any order, from any machine. A saved file or a snapshot's file
-    /// opens on the window that it was saved for, unless you give another.
+    /// Read only these files, in any order, from any machine. A saved file or a snapshot's file is
+    /// read for the window that it was saved for, unless you give another.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub file: Vec<PathBuf>,
-    /// Read only this snapshot: its id (`flightctl snapshots`) or `latest`. The default is its
-    /// whole window.
+    /// Read only this snapshot: its id (`flightctl snapshots`) or `latest`. By default, its whole
+    /// window is read.
     #[arg(long, value_name = "ID", conflicts_with_all = ["store", "file"])]
     pub snapshot: Option<String>,
     /// Read only this boot: its id, or 0 for the last, -1 for the one before it, 1 for the oldest;

@@ -8,9 +8,9 @@ use crate::value::trace;
 /// The same for every command that shows events.
 #[derive(Debug, Default, Args)]
 pub struct TraceArgs {
-    /// Events of threads while they work for these distributed traces, as marks with a W3C trace
-    /// context or thread contexts say (docs/otlp.md): 32 hexadecimal digits, or a whole
-    /// traceparent. With --traces.
+    /// Events of threads while they work for these distributed traces, according to marks with a
+    /// W3C trace context or to thread contexts (docs/otlp.md): 32 hexadecimal digits, or a whole
+    /// traceparent. Implies --traces.
     #[arg(
         long,
         value_name = "ID",

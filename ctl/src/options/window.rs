@@ -36,8 +36,8 @@ pub struct WindowArgs {
     /// End time, in the same forms as --since.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub until: Option<TimeArg>,
-    /// The time before and after T, which has the same forms as --since: 5 s each, or another
-    /// length, for example `14:03:07:30s`.
+    /// The time around T, in the same forms as --since: 5 s before and after it, or another length,
+    /// for example `14:03:07:30s`.
     #[arg(
         long,
         value_name = "T[:TIME]",

@@ -34,13 +34,13 @@ const LIMIT: Duration = Duration::from_mins(10);
 /// `cargo xtask bare`.
 #[derive(Debug, Args)]
 pub(crate) struct Bare {
-    /// The tarball, by its installer, instead of the Debian package.
+    /// Test the tarball, with its installer, instead of the Debian package.
     #[arg(long)]
     tarball: bool,
-    /// The RPM, by rpm itself, instead of the Debian package.
+    /// Test the RPM, with rpm itself, instead of the Debian package.
     #[arg(long, conflicts_with = "tarball")]
     rpm: bool,
-    /// Only in this release: bookworm, trixie.
+    /// Test only in this release: bookworm or trixie.
     #[arg(long)]
     suite: Option<String>,
     /// Keep the container's file system in target/service.

@@ -26,10 +26,10 @@ pub(crate) struct DiskArgs {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Compress at this level of zstd.
+    /// Compress at this zstd level.
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     level: i32,
-    /// Record the mix this often.
+    /// Number of times to record the mix.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }

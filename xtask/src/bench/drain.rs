@@ -19,13 +19,14 @@ pub(crate) struct DrainArgs {
     /// Compare with the flightd and flightctl in DIR, of another build.
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
-    /// Record the compile mix this often with each build.
+    /// Number of times to record the compile mix with each build.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Then record so many thousand events a second, of calls on all CPUs, for 5 s each.
+    /// Then record calls on all CPUs at these rates, in thousands of events per second, for 5 s
+    /// each.
     #[arg(long, value_name = "THOUSANDS", value_delimiter = ',')]
     rates: Vec<u64>,
-    /// Wait until the events are added up, and say what that costs: a minute more each round.
+    /// Wait until the events are added up, and print what that costs: a minute more each round.
     #[arg(long)]
     sums: bool,
 }

@@ -27,14 +27,14 @@ pub(crate) struct FleetArgs {
     /// Number of hours.
     #[arg(long, default_value_t = 24)]
     pub(super) hours: usize,
-    /// Periods of an hour: flightd has 60, and joins them to 6, and to 1, when they are old.
+    /// Periods of an hour: flightd has 60, and merges them into 6, and into 1, when they are old.
     #[arg(long, default_value_t = 6)]
     pub(super) periods: u64,
-    /// The engines: duckdb, clickhouse, spark; those that are installed, if none is named
-    /// (tests/judges/parquet/setup.sh).
+    /// Engines to ask: duckdb, clickhouse, spark [default: those that are installed, see
+    /// tests/judges/parquet/setup.sh].
     #[arg(long, value_name = "ENGINE", value_delimiter = ',')]
     pub(super) engines: Vec<String>,
-    /// Leave the compacted tables in DIR; where they are there already, only ask.
+    /// Leave the compacted tables in DIR; if they are there already, only ask the questions.
     #[arg(long, value_name = "DIR")]
     pub(super) keep: Option<PathBuf>,
 }

@@ -44,15 +44,15 @@ pub(crate) enum Bench {
         /// Compare with the flightd and flightctl in DIR, of another build.
         #[arg(long, value_name = "DIR")]
         against: Option<PathBuf>,
-        /// Only these conditions, by their names in --json.
+        /// Measure only these conditions, by their names in --json.
         #[arg(long, value_name = "NAME", value_delimiter = ',')]
         only: Vec<String>,
         /// Print one JSON object instead of tables.
         #[arg(long)]
         json: bool,
     },
-    /// What thread contexts add to the program of a switch, where no process publishes any, by the
-    /// kernel's own count of its time. 2 minutes.
+    /// Time that thread contexts add to the BPF program of a switch if no process publishes any, by
+    /// the kernel's own count of that time. 2 minutes.
     Contexts {
         /// Number of rounds.
         #[arg(long, default_value_t = contexts::ROUNDS)]
@@ -88,7 +88,7 @@ pub(crate) enum Bench {
         /// the memory that any number takes].
         #[arg(long)]
         blocks: Option<usize>,
-        /// One kind of files alone; another name than those that there are names them.
+        /// Measure only this kind of files; an unknown name lists the kinds.
         #[arg(long)]
         only: Option<String>,
     },
@@ -126,30 +126,31 @@ pub(crate) enum Bench {
     },
     /// Speed, size and memory of each format of `flightctl export`, of one recording.
     Export {
-        /// How often each is written.
+        /// Number of times that each is written.
         #[arg(long, default_value_t = 5)]
         rounds: usize,
-        /// Export this file in place of a new recording.
+        /// Export this file instead of a new recording.
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
     /// Disk space of a recorded compile workload, and the cost of storing it.
     Disk(disk::DiskArgs),
-    /// CPU time of draining for an event, also compared with another build in pairs, and up to
-    /// which rate nothing is lost.
+    /// CPU time of draining per event, also compared with another build in pairs, and the rate up
+    /// to which nothing is lost.
     Drain(drain::DrainArgs),
-    /// Simulated hosts ship to one S3 server through kills of flight-ship, of the server, and full
-    /// spools: every snapshot and minute is there once, or its absence is told. 12 minutes.
+    /// Let simulated hosts ship to one S3 server while flight-ship and the server are killed and
+    /// spools fill up, and check that every snapshot and minute is there once, or is reported as
+    /// absent. 12 minutes.
     Ship(ship::ShipArgs),
-    /// CPU time and loss of flightd beside a flight-ship that ships, that reaches nobody, whose
-    /// storage is full, and without one. 5 minutes.
+    /// CPU time and loss of flightd beside a flight-ship that ships, that can't reach its storage,
+    /// or whose storage is full, and without one. 5 minutes.
     ShipBeside(ship_beside::BesideArgs),
-    /// The ten questions of docs/fleet.md to DuckDB, ClickHouse and Spark, about the compacted sums
-    /// of a day of 10,000 hosts with known faults: all answers are the same, and right. Half an
-    /// hour.
+    /// Ask DuckDB, ClickHouse and Spark the ten questions of docs/fleet.md about the compacted sums
+    /// of a day of 10,000 hosts with known faults, and check that all answers are the same, and
+    /// right. Half an hour.
     Fleet(fleet::FleetArgs),
-    /// Compacts what thousands of hosts ship of an hour to files of the size that engines like, and
-    /// holds all rows of these against those that were shipped, by DuckDB. 10 minutes.
+    /// Compact what thousands of hosts ship for an hour into files of the size that engines like,
+    /// and compare all of their rows with those that were shipped, using DuckDB. 10 minutes.
     Compact(compact::CompactArgs),
 }
 

@@ -28,13 +28,13 @@ pub(crate) struct ShipArgs {
     /// Number of hosts.
     #[arg(long, default_value_t = 20)]
     hosts: usize,
-    /// For how long they record and are killed.
+    /// Minutes for which hosts record and are killed.
     #[arg(long, default_value_t = 10)]
     minutes: u64,
     /// Seconds between a snapshot and the next one of a host, and between hours of sums.
     #[arg(long, default_value_t = 40)]
     every: u64,
-    /// Seed of what is random.
+    /// Random seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

@@ -23,7 +23,7 @@ pub(crate) struct BesideArgs {
     /// Number of rounds.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Seconds of a condition in a round.
+    /// Seconds per condition in a round.
     #[arg(long, default_value_t = 15)]
     seconds: u64,
 }

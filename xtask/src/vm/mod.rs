@@ -45,7 +45,8 @@ pub(crate) struct Vm {
     /// newest [default: all].
     #[arg(long = "kernel", value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
-    /// All kernels of both machines, which takes half an hour, and a table of what they showed.
+    /// Run all kernels of both machines, which takes half an hour, and print a table of what they
+    /// showed.
     #[arg(
         long,
         conflicts_with_all = ["kernels", "ci", "flood", "cpus", "refusals", "architecture", "boot"]
@@ -61,8 +62,8 @@ pub(crate) struct Vm {
     /// not available, say so without failing.
     #[arg(long, conflicts_with_all = ["kernels", "check_only", "boot"])]
     ci: bool,
-    /// Only a flood of this many seconds, then a panic: the last minute of quiet processes must be
-    /// in the dump (on 6.12, unless --kernel names another).
+    /// Run only a flood of this many seconds, then a panic: the last minute of quiet processes must
+    /// be in the dump (on 6.12, unless --kernel names another).
     #[arg(
         long,
         value_name = "SECONDS",
@@ -70,8 +71,9 @@ pub(crate) struct Vm {
         value_parser = clap::value_parser!(u32).range(70..=1500)
     )]
     flood: Option<u32>,
-    /// Instead of panics, record on machines with so many CPUs, one after the other, smallest first;
-    /// of three, nothing may grow faster than the CPUs (on 6.12, unless --kernel names another).
+    /// Instead of panics, record on machines with these numbers of CPUs, one after the other,
+    /// smallest first; with three, nothing may grow faster than the number of CPUs (on 6.12, unless
+    /// --kernel names another).
     #[arg(
         long,
         value_name = "COUNT",
@@ -84,7 +86,7 @@ pub(crate) struct Vm {
     /// where the kernel is locked down (on 6.12, unless --kernel names another).
     #[arg(long, conflicts_with_all = ["ci", "flood", "cpus", "boot"])]
     refusals: bool,
-    /// Which machine: x86_64, or aarch64, for which the programs are compiled here, and which
+    /// Machine to run: x86_64, or aarch64, for which the programs are compiled here, and which
     /// records, reads what this machine recorded, and panics, or boots.
     #[arg(
         long = "arch",

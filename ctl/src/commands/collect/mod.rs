@@ -38,7 +38,7 @@ const PARALLEL_MAX: u16 = 256;
 /// Arguments of `collect`.
 #[derive(Debug, clap::Args)]
 pub struct CollectArgs {
-    /// A file with the name of a host on each line, as --ssh takes it; `#` begins a comment. `-`:
+    /// A file with one host per line, in the forms that --ssh accepts; `#` begins a comment. `-`:
     /// standard input.
     #[arg(long, value_name = "FILE")]
     hosts: PathBuf,
@@ -46,7 +46,7 @@ pub struct CollectArgs {
     /// collect was started; times of day are those of this machine.
     #[command(flatten)]
     window: WindowArgs,
-    /// The directory for the files, HOST.flight each; made if it is not there.
+    /// The directory for the files, HOST.flight for each host; created if it does not exist.
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: PathBuf,
     /// Replace files that exist.
@@ -55,7 +55,7 @@ pub struct CollectArgs {
     /// Print the table as one JSON object.
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// How many hosts are asked at a time, 1 to 256.
+    /// Number of hosts that are asked at a time, 1 to 256.
     #[arg(
         long,
         value_name = "N",
@@ -64,7 +64,7 @@ pub struct CollectArgs {
         help_heading = "Limits"
     )]
     parallel: u16,
-    /// How long one host may take, from connecting to its last byte.
+    /// Limit on the time for one host, from connecting to its last byte.
     #[arg(
         long,
         value_name = "TIME",
@@ -73,7 +73,7 @@ pub struct CollectArgs {
         help_heading = "Limits"
     )]
     timeout: Duration,
-    /// How much one host may send.
+    /// Limit on what one host may send.
     #[arg(
         long,
         value_name = "SIZE",
@@ -101,15 +101,15 @@ pub struct CollectPlan {
 
 impl Arguments for CollectArgs {
     const HELP: Help = Help {
-        about: "Save the same window of many machines, over ssh, and tell whose is complete",
+        about: "Save the same window of many machines, over ssh, and show which are complete",
         examples: &[
             (
                 "flightctl collect --hosts hosts.txt --last 30s -o incident",
-                "what all of them just did, a file each",
+                "what all of them just did, one file per host",
             ),
             (
                 "flightctl collect --hosts hosts.txt --around 14:03:07 -o incident --json",
-                "the table for programs",
+                "the table as JSON, for programs",
             ),
             (
                 "flightctl collect --hosts hosts.txt -o incident --parallel 64 --timeout 20s",

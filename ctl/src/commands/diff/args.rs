@@ -22,10 +22,10 @@ pub struct DiffArgs {
     /// now); or a length such as -1d: window --b shifted back by that length.
     #[arg(long, value_name = "WINDOW", default_value = "-1d", allow_hyphen_values = true)]
     pub a: WindowSpec,
-    /// The window that is compared: SINCE..UNTIL [default: that of --snapshot].
+    /// The window to compare: SINCE..UNTIL [default: that of --snapshot].
     #[arg(long, value_name = "WINDOW", allow_hyphen_values = true)]
     pub b: Option<WindowSpec>,
-    /// Most changes to print.
+    /// Maximum number of changes to print.
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub top: usize,
     /// Text for people, or one JSON object for programs.

@@ -33,7 +33,7 @@ const MARK: &str = "flightctl drill: an incident made on purpose";
 /// Arguments of `drill`.
 #[derive(Debug, clap::Args)]
 pub struct DrillArgs {
-    /// Write in this directory, on the disk to try. What is written is removed.
+    /// Write in this directory, on the disk to test. What is written is removed afterwards.
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     dir: PathBuf,
     /// How long one thread holds the lock that the other one wants, from 50ms to 5s.
@@ -56,7 +56,7 @@ impl Arguments for DrillArgs {
     const HELP: Help = Help {
         about: "Prove that recording works: make a harmless slow incident (a thread waits for a \
                 lock that another one holds while it writes to the disk), and show what `why` says \
-                of it. Where no recorder runs, root's drill has one of its own, which ends with it",
+                about it. If no recorder runs, a drill by root starts its own, which ends with it",
         examples: &[
             ("flightctl drill", "after installation, and after each update of the kernel"),
             ("flightctl drill --dir /srv", "on another disk"),

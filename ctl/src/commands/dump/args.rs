@@ -37,9 +37,9 @@ pub struct DumpArgs {
     #[command(flatten)]
     pub shown: ShownArgs,
     /// Exit with status 3 if anything in the window is missing, on any CPU, or a detail that the
-    /// filters need. Not counted as missing: events of a lane of which the filters select no kind,
-    /// and what the quiet ring left out of processes that the filters do not select. What the
-    /// configuration leaves out is reported, but is no failure.
+    /// filters need. Not counted as missing: events of a lane from which the filters select no
+    /// kind, and events that the quiet ring left out, if they are of processes that the filters do
+    /// not select. What the configuration leaves out is reported, but is not a failure.
     #[arg(long)]
     pub strict: bool,
     /// Colour.

@@ -61,7 +61,7 @@ pub struct ExportArgs {
     /// What is left out.
     #[command(flatten)]
     pub redact: RedactArgs,
-    /// Exit with status 3 if anything in the window is missing that the filters ask for.
+    /// Exit with status 3 if anything that the filters ask for is missing in the window.
     #[arg(long, help_heading = "Output")]
     pub strict: bool,
 }
@@ -80,8 +80,8 @@ pub enum ExportFormat {
     /// `trace-cmd report`, `KernelShark`.
     #[value(name = "trace.dat")]
     TraceDat,
-    /// CTF 1.8, as LTTng names things: babeltrace, Trace Compass. OUT is a directory.
+    /// CTF 1.8, with LTTng's names: babeltrace, Trace Compass. OUT is a directory.
     Ctf,
-    /// Tables for SQL, as DuckDB, ClickHouse, polars and Spark read them: OUT is a directory.
+    /// Tables for SQL: DuckDB, ClickHouse, polars, Spark. OUT is a directory.
     Parquet,
 }

@@ -13,7 +13,7 @@ use crate::options::window::WindowArgs;
 
 impl Arguments for ExportArgs {
     const HELP: Help = Help {
-        about: "Write recorded events as a file for other tools, as for Perfetto",
+        about: "Write recorded events as a file for other tools, such as Perfetto",
         examples: &[
             (
                 "flightctl export --format perfetto -o trace.pftrace",

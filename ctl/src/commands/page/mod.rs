@@ -23,7 +23,7 @@ use crate::options::window::WindowArgs;
 
 impl Arguments for PageArgs {
     const HELP: Help = Help {
-        about: "Write what happened as one page for a browser, to be sent to others",
+        about: "Write what happened as one HTML page, to send to others",
         examples: &[
             ("flightctl page -o slow.html", "the last 10 seconds, and what was worst in them"),
             ("flightctl page --snapshot latest -o incident.html", "the newest snapshot"),

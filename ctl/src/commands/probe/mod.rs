@@ -37,19 +37,21 @@ pub struct ProbeArgs {
 /// What is done with probes.
 #[derive(Debug, Subcommand)]
 pub enum ProbeCommand {
-    /// Record calls of functions, with arguments and values, or marks of a program, for a time; as
-    /// root. Show them with `flightctl dump --graph`, their counts with `flightctl report
-    /// functions --probed`. All processes that run the file are recorded, also those that run already. A
-    /// call costs its program microseconds, which no budget limits.
+    /// Record calls of functions, with arguments and return values, or marks of a program, for a
+    /// limited time; as root. Show them with `flightctl dump --graph`, and their counts with
+    /// `flightctl report functions --probed`. All processes that run the file are recorded,
+    /// including those that run already. Each call costs its program microseconds, which no budget
+    /// limits.
     #[command(arg_required_else_help = true)]
     Add {
-        /// PATH:NAME for functions of a program or library, PATH being a path, a program of $PATH,
-        /// or the file name of a library; usdt:PATH:PROVIDER:NAME for marks; kernel:NAME or
+        /// PATH:NAME for functions of a program or library, where PATH is a path, a program in
+        /// $PATH, or the file name of a library; usdt:PATH:PROVIDER:NAME for marks; kernel:NAME or
         /// kernel:MODULE:NAME for functions of the kernel. NAME and PROVIDER may have the
         /// wildcards * and ?.
         #[arg(value_name = "SPEC", value_parser = boxed)]
         spec: Box<Spec>,
-        /// For how long, for example 30s or 10m; at most 7 days. They end with flightd as well.
+        /// How long to probe, for example 30s or 10m; at most 7 days. Probes also end when flightd
+        /// does.
         #[arg(long = "for", value_name = "DURATION", value_parser = lasts, default_value = "10m")]
         lasts: u64,
         /// Record calls without their returns: for functions whose return address must not be
@@ -57,7 +59,7 @@ pub enum ProbeCommand {
         #[arg(long)]
         no_returns: bool,
     },
-    /// List what is probed, and for how long still.
+    /// List the probes, and how long each will still run.
     List {
         /// Print one JSON object; field names and units are stable.
         #[arg(long)]
@@ -66,10 +68,10 @@ pub enum ProbeCommand {
     /// End probes before their time; as root.
     #[command(arg_required_else_help = true)]
     Remove {
-        /// A probe's id, or the SPEC that it was added by.
+        /// A probe's id, or the SPEC that it was added with.
         #[arg(value_name = "ID|SPEC", required_unless_present = "all")]
         which: Option<String>,
-        /// End all of them.
+        /// End all probes.
         #[arg(long, conflicts_with = "which")]
         all: bool,
     },
@@ -91,19 +93,19 @@ enum What {
 
 impl Arguments for ProbeArgs {
     const HELP: Help = Help {
-        about: "Record calls of functions of programs, libraries and the kernel for a time",
+        about: "Record calls of functions of programs, libraries and the kernel for a limited time",
         examples: &[
             (
                 "flightctl probe add '/usr/lib/libfoo.so:bdev_*' --for 10m",
-                "functions of a library, with arguments and values, for 10 minutes",
+                "functions of a library, with arguments and return values, for 10 minutes",
             ),
             ("flightctl probe add libc.so.6:getaddrinfo", "a function of the C library"),
             ("flightctl probe add 'usdt:/usr/bin/python3:python:*'", "marks in a program"),
             ("flightctl probe add 'kernel:ext4:ext4_sync_*'", "functions of a kernel module"),
             ("flightctl dump --last 10s --graph --event function", "what they did, by thread"),
             ("flightctl report functions --probed", "how often each was called, exactly"),
-            ("flightctl probe list", "what is probed, and for how long still"),
-            ("flightctl probe remove --all", "end all of it now"),
+            ("flightctl probe list", "the probes, and how long each will still run"),
+            ("flightctl probe remove --all", "end all probes now"),
         ],
         exits: &[Exit::Fine, Exit::Error],
     };

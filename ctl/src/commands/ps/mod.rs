@@ -36,20 +36,20 @@ pub struct PsArgs {
     /// Include kernel threads that wait for work.
     #[arg(short, long)]
     all: bool,
-    /// Only threads in these states, by the letters of ps(1): D uninterruptible, S sleeping, T
+    /// Show only threads in these states, by the letters of ps(1): D uninterruptible, S sleeping, T
     /// stopped, t traced, I idle, P parked, X dead, ? other.
     #[arg(short, long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<TaskState>,
-    /// Only threads of these processes.
+    /// Show only threads of these processes.
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
     pid: Vec<u32>,
-    /// Only these threads.
+    /// Show only these threads.
     #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id)]
     tid: Vec<u32>,
-    /// Only threads with these names. A pattern such as `kworker/*` must match the whole name.
+    /// Show only threads with these names. A pattern such as `kworker/*` must match the whole name.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = comm)]
     comm: Vec<String>,
-    /// Show in which functions of the kernel each thread waits, from the innermost one out.
+    /// Show the kernel functions in which each thread waits, from the innermost one out.
     #[arg(long, conflicts_with = "vmcore")]
     stack: bool,
     /// Print one JSON object.

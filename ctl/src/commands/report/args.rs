@@ -16,9 +16,9 @@ pub enum ReportFormat {
     Text,
     /// One JSON object; field names and units are stable.
     Json,
-    /// Comma-separated values, with a head.
+    /// Comma-separated values, with a header line.
     Csv,
-    /// Of reports with stacks: a line each, as flame graphs take them, in microseconds or samples.
+    /// For reports with stacks: one line per stack, for flame graphs, in microseconds or samples.
     Folded,
 }
 
@@ -28,15 +28,16 @@ pub struct SumArgs {
     /// Read only these files, as with --file.
     #[arg(value_name = "FILE", conflicts_with_all = ["store", "snapshot", "vmcore"])]
     pub files: Vec<PathBuf>,
-    /// Group by these, at most four, separated by commas: comm, pid, tid, unit, container,
+    /// Group by these keys, at most four, separated by commas: comm, pid, tid, unit, container,
     /// container_name, pod, namespace, image, syscall, file, device, cpu, errno, or a key of the
-    /// report's own. An error lists those that the report has.
+    /// report's own. For an unknown key, the error lists those that the report has.
     #[arg(long, value_name = "KEY", value_delimiter = ',', help_heading = "Output")]
     pub by: Vec<String>,
-    /// Print a histogram below each row: a line for each power of two. For text and JSON.
+    /// Print a histogram below each row, with a line for each power of two. For text and JSON.
     #[arg(long, help_heading = "Output")]
     pub hist: bool,
-    /// Most rows to print; one more row has the sum of the rest [default: 40; folded: all].
+    /// Maximum number of rows to print; one more row has the sum of the rest [default: 40; folded:
+    /// all].
     #[arg(long, value_name = "N", help_heading = "Output")]
     pub top: Option<usize>,
     /// How the report looks.
@@ -48,7 +49,7 @@ pub struct SumArgs {
         help_heading = "Output"
     )]
     pub format: ReportFormat,
-    /// Which descriptors are known by the file that they refer to, as with dump --fds
+    /// Which descriptors are identified by the file that they refer to, as with dump --fds
     /// [default: near; with --path: all].
     #[arg(long, value_name = "WHICH", value_enum, help_heading = "Output")]
     pub fds: Option<FdsArg>,
@@ -64,7 +65,8 @@ pub struct SumArgs {
         conflicts_with_all = ["file", "boot", "bpffs_dir"]
     )]
     pub vmcore: Option<PathBuf>,
-    /// Read this recording in the dump, by its id [default: the newest].
+    /// Read this recording in the dump, by its id [default: the one that the files in the state
+    /// directory identify, else the newest].
     #[arg(
         long,
         value_name = "ID",
@@ -92,7 +94,7 @@ pub struct StackSumArgs {
 /// Arguments of `report functions`.
 #[derive(Debug, Args)]
 pub struct FunctionsArgs {
-    /// Print the exact counts of functions that are probed, from flightd, instead of samples.
+    /// Print exact call counts of probed functions, from flightd, instead of samples.
     #[arg(
         long,
         // Windows and filters, each by the name of its group.

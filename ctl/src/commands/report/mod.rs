@@ -22,26 +22,27 @@ pub struct ReportArgs {
 /// The reports that there are.
 #[derive(Debug, Subcommand)]
 pub enum ReportCommand {
-    /// System calls: count, errors, time, as strace -c sums them up.
+    /// System calls: count, errors, time, like strace -c.
     Calls(Box<SumArgs>),
-    /// For what threads waited: the reason in words, count, average, maximum, percent.
+    /// What threads waited for: the reason in words, count, average, maximum, percent.
     Waits(Box<SumArgs>),
-    /// For how long threads waited for a CPU, and who ran there instead.
+    /// How long threads waited for a CPU, and which threads ran there instead.
     Runq(Box<SumArgs>),
-    /// Off-CPU time by where in the kernel threads waited.
+    /// Off-CPU time by the place in the kernel where threads waited.
     Offcpu(Box<StackSumArgs>),
     /// Off-CPU time by what woke the threads.
     Wakers(Box<StackSumArgs>),
-    /// Requests to disks: count, bytes, time with the disk and in the queue before it.
+    /// Requests to disks: count, bytes, time at the disk and in the queue before it.
     Block(Box<SumArgs>),
     /// Bytes that processes read and wrote, by process or file.
     Bytes(Box<SumArgs>),
-    /// Functions that ran, by samples. With --probed: exact counts of the calls of all functions
-    /// that were probed since flightd started, including calls that the budget refused to record.
+    /// Functions that ran, according to samples. With --probed: exact counts of the calls of all
+    /// functions that were probed since flightd started, including calls that the budget refused to
+    /// record.
     Functions(Box<FunctionsArgs>),
     /// Interrupts that took long.
     Irq(Box<SumArgs>),
-    /// Connections: who made them, to where, how long that took, retransmits, closed by whom.
+    /// Connections: who made them, to where, how long that took, retransmissions, who closed them.
     Net(Box<SumArgs>),
     /// Signals: who sent which to whom.
     Signals(Box<SumArgs>),
@@ -54,13 +55,13 @@ impl Arguments for ReportArgs {
             ("flightctl report calls --last 1m --unit nginx", "the calls of a service"),
             ("flightctl report calls --by comm,syscall --top 10", "the busiest, by program"),
             ("flightctl report waits --comm postgres --hist", "why it waited, with histograms"),
-            ("flightctl report runq --by unit", "who waits for CPUs, and who ran instead"),
+            ("flightctl report runq --by unit", "what waits for CPUs, and what ran instead"),
             (
                 "flightctl report offcpu --pid 4711 --format folded > off.folded",
                 "stacks for a flame graph",
             ),
             ("flightctl report wakers --comm mysqld", "which threads and disks it waits for"),
-            ("flightctl report block --by device,op,comm", "who uses which disk"),
+            ("flightctl report block --by device,op,comm", "which programs use which disk"),
             ("flightctl report bytes --by file --snapshot latest", "the busiest files"),
             ("flightctl report net --format json | jq .rows", "connections, as JSON"),
             ("flightctl report functions --by stack --top 20", "where the CPU time goes"),

@@ -70,7 +70,7 @@ impl Arguments for SaveArgs {
                 "save what happened at that time today",
             ),
             ("flightctl dump incident.flight", "read it, on any machine"),
-            ("flightctl --ssh web1 save --last 30s -o - > web1.flight", "of another machine"),
+            ("flightctl --ssh web1 save --last 30s -o - > web1.flight", "from another machine"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
     };

@@ -52,7 +52,8 @@ pub struct TopArgs {
         conflicts_with_all = ["file", "boot", "bpffs_dir"]
     )]
     pub(super) vmcore: Option<PathBuf>,
-    /// Read this recording in the dump, by its id [default: the newest].
+    /// Read this recording in the dump, by its id [default: the one that the files in the state
+    /// directory identify, else the newest].
     #[arg(
         long,
         value_name = "ID",

@@ -32,7 +32,7 @@ pub struct AskArgs {
         help_heading = "Subject (of several threads, the one that was delayed most)"
     )]
     pub(super) comm: Vec<String>,
-    /// Ask about the threads of these systemd units: nginx.service, or short nginx.
+    /// Ask about the threads of these systemd units: nginx.service, or nginx for short.
     #[arg(
         long,
         value_name = "UNIT",
@@ -40,7 +40,7 @@ pub struct AskArgs {
         help_heading = "Subject (of several threads, the one that was delayed most)"
     )]
     pub(super) unit: Vec<String>,
-    /// Ask about the threads of these containers: by id, from 4 digits on, or by name.
+    /// Ask about the threads of these containers: by id (4 or more digits) or by name.
     #[arg(
         long,
         value_name = "ID|NAME",
@@ -67,8 +67,8 @@ pub struct AskArgs {
     #[arg(long, value_name = "TIME", value_parser = stretch,
           help_heading = "Subject (of several threads, the one that was delayed most)")]
     pub(super) slower_than: Option<Duration>,
-    /// Ask about this moment: the call or the wait that the thread was in then. The forms are those
-    /// of --since; 5 s before and after it are read.
+    /// Ask about this moment: the call or the wait that the thread was in then. T has the same
+    /// forms as --since; 5 s before and after it are read.
     #[arg(
         long,
         value_name = "T",
@@ -90,7 +90,8 @@ pub struct AskArgs {
         conflicts_with_all = ["file", "boot", "bpffs_dir"]
     )]
     pub(super) vmcore: Option<PathBuf>,
-    /// Read this recording in the dump, by its id [default: the newest].
+    /// Read this recording in the dump, by its id [default: the one that the files in the state
+    /// directory identify, else the newest].
     #[arg(
         long,
         value_name = "ID",
@@ -116,9 +117,9 @@ pub struct WhyArgs {
         help_heading = "Output"
     )]
     pub(super) format: WhyFormat,
-    /// With JSON, add the waits of calls that threads made in spans of distributed traces, by the
-    /// W3C trace contexts (traceparent) that they wrote as marks, or by their thread contexts: the
-    /// N longest.
+    /// With JSON, add the N longest waits of calls that threads made in spans of distributed
+    /// traces, according to the W3C trace contexts (traceparent) that they wrote as marks, or to
+    /// their thread contexts.
     #[arg(
         long,
         value_name = "N",
