@@ -1,6 +1,7 @@
 // stress CALLS: on each CPU a thread makes numbered calls, getpriority(0x5717, 1 … CALLS), while
 // two of real-time priority preempt it, in the middle of whatever it is: one is woken by a timer
-// (which a virtual machine may have only at its ticks), one by the calling thread of the next CPU.
+// (which a virtual machine may have only at its ticks), one by the calling thread of another CPU. The
+// callers keep near one another, so that each is preempted all the time.
 // Prints "cpu C tid T calls N" for each.
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -18,11 +19,13 @@
 #define CALL_TAG 0x5717 // no `which` of getpriority: the call fails at once
 #define WAKE_EVERY 20
 #define PAUSE_NS 50000
+#define AHEAD 500 // calls that a caller may be ahead of the one that has it preempted
 
 static long calls;
 static int cpus;
 static atomic_int done;
 static int wake[CPUS_MAX]; // eventfds of the threads that preempt
+static atomic_long made[CPUS_MAX];
 
 struct thread {
     pthread_t id;
@@ -46,11 +49,16 @@ static void run_on(int cpu) {
 
 static void *call(void *argument) {
     struct thread *self = argument;
+    int before = (self->cpu + cpus - 1) % cpus;
 
     run_on(self->cpu);
     self->tid = syscall(SYS_gettid);
     for (long i = 1; i <= calls; i++) {
+        // Without a call: a yield would look as if it were preempted.
+        while (i > atomic_load(&made[before]) + AHEAD)
+            ;
         syscall(SYS_getpriority, CALL_TAG, i);
+        atomic_store(&made[self->cpu], i);
         if (i % WAKE_EVERY == 0 && eventfd_write(wake[(self->cpu + 1) % cpus], 1))
             die("eventfd_write");
     }
