@@ -41,6 +41,12 @@ fn switch(time: u64, cpu: u16, tid: u32, prev_state: u16, next: u32) -> Event {
     event(time, cpu, tid, body)
 }
 
+/// A wakeup by a thread, on CPU 0.
+fn waking(wakee: u32) -> Body {
+    let context = WakeContext::Thread;
+    Body::Waking { wakee, prio: 120, state: 1, cpu: 0, new: false, context }
+}
+
 /// Thread 71 waits in write for 72, which runs, for 400 ms; without the scheduling events of CPU
 /// 1 if they are not `whole`.
 pub(crate) fn recording(whole: bool) -> TempDir {
@@ -63,14 +69,7 @@ pub(crate) fn marked(whole: bool, mark: Option<&str>) -> TempDir {
     for event in &calls {
         recording.push(Lane::Syscall, event);
     }
-    let waking = Body::Waking {
-        wakee: 71,
-        prio: 120,
-        state: 1,
-        cpu: 0,
-        new: false,
-        context: WakeContext::Thread,
-    };
+    let waking = waking(71);
     let sched = [
         switch(at(0), 0, 0, 0, 71),
         switch(at(0), 1, 0, 0, 72),
@@ -232,15 +231,7 @@ fn who_hangs_since_long_before_a_window_in_files_is_found() {
 fn who_hangs_is_found_where_a_later_table_has_it_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let (mut disk, mut recording) = hanging(dir.path(), 0..0);
-    let waking = Body::Waking {
-        wakee: 71,
-        prio: 120,
-        state: 1,
-        cpu: 0,
-        new: false,
-        context: WakeContext::Thread,
-    };
-    recording.push(Lane::Sched, &event(HANGS + 20 * SECOND, 1, 72, waking));
+    recording.push(Lane::Sched, &event(HANGS + 20 * SECOND, 1, 72, waking(71)));
     recording.push(Lane::Sched, &switch(HANGS + 20 * SECOND + MS, 0, 0, 0, 71));
     disk.drain(&mut recording, HANGS + 21 * SECOND);
     disk.opening.slots = (HANGS + 700 * SECOND, vec![*slots_page(&[slot(71, b"orders", 0)])]);
