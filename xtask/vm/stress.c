@@ -1,7 +1,7 @@
 // stress CALLS: on each CPU a thread makes numbered calls, getpriority(0x5717, 1 … CALLS), while
 // two of real-time priority preempt it, in the middle of whatever it is: one is woken by a timer
-// (which a virtual machine may have only at its ticks), one by the calling thread of another CPU. The
-// callers keep near one another, so that each is preempted all the time.
+// (which a virtual machine may have only at its ticks), one by the calling thread of another CPU.
+// The callers keep near one another, so that each is preempted all the time.
 // Prints "cpu C tid T calls N" for each.
 #define _GNU_SOURCE
 #include <pthread.h>
