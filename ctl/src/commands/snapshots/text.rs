@@ -1,266 +1,18 @@
-//! `flightctl snapshots`: what was kept, and why.
+//! Snapshots as text: the list, and the first answer of one.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
-use clap::Subcommand;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::{Serialize, Serializer};
-use serde_json::Value;
 
-use flightrec_store::snapshot::{About, Involved, Summary, Thread, Wait, WaitKind, Why, WhyThread};
-use flightrec_store::snapshots::{self, Entry, Repeats};
+use flightrec_store::snapshot::{Involved, Thread, Wait, WaitKind, Why, WhyThread};
 
-use super::prelude::*;
-use crate::guard;
+use super::shown::Shown;
 use crate::human::{bytes, counted, span};
 use crate::names::TASK_STATE;
-use crate::output::{Output, note};
-use crate::schema::document;
-use crate::source::names;
-use crate::source::snapshots::{SnapshotError, directory, find_any};
 use crate::text::names::flags;
 use crate::text::printable;
 use crate::text::stack::is_entry;
-
-/// Arguments of `snapshots`.
-#[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct SnapshotsArgs {
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-    /// What to do with one of them.
-    #[command(subcommand)]
-    command: Option<SnapshotsCommand>,
-}
-
-/// What to do with a snapshot.
-#[derive(Debug, Subcommand)]
-pub enum SnapshotsCommand {
-    /// Show the cause of a snapshot, and what stands out in it.
-    Show {
-        /// Its id, `latest`, or its file, from any machine.
-        #[arg(value_name = "ID|FILE")]
-        id: String,
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-/// Snapshots, to show.
-#[derive(Debug, PartialEq)]
-pub struct SnapshotsPlan {
-    /// Directory of the control socket: the daemon knows the state directory.
-    runtime_dir: PathBuf,
-    /// The state directory, as typed.
-    state_dir: Option<PathBuf>,
-    /// Which one; `None`: the list.
-    id: Option<String>,
-    json: bool,
-}
-
-impl Arguments for SnapshotsArgs {
-    const HELP: Help = Help {
-        about: "List the snapshots that flightd took when something went wrong, newest first; or \
-                show the summary of one",
-        examples: &[
-            ("flightctl snapshots", "list the snapshots and their causes"),
-            ("flightctl snapshots show latest", "the summary of the newest one"),
-            (
-                "flightctl snapshots show 20260304T120000Z-oom.flight",
-                "the summary of a snapshot file",
-            ),
-            ("flightctl dump --snapshot latest --errors", "its failed calls"),
-            (
-                "flightctl snapshots --json | jq -r '.snapshots[0].path'",
-                "the file of the newest one",
-            ),
-        ],
-        exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
-    };
-    type Plan = SnapshotsPlan;
-
-    fn plan(self, recorder: RecorderArgs, _: &Zoned) -> Result<SnapshotsPlan> {
-        let RecorderArgs { runtime_dir, state_dir, .. } = recorder;
-        let (id, json) = match self.command {
-            Some(SnapshotsCommand::Show { id, json }) => (Some(id), json),
-            None => (None, self.json),
-        };
-        Ok(SnapshotsPlan { runtime_dir, state_dir, id, json })
-    }
-}
-
-impl Plan for SnapshotsPlan {
-    fn run(&self) -> Result<Exit> {
-        let directory = || directory(&self.runtime_dir, self.state_dir.as_deref());
-        guard::watch();
-        let zone = crate::zone::system();
-        let (text, exit) = if let Some(id) = &self.id {
-            // A file's place does not matter.
-            let (entry, by_file) = find_any(directory, id)?;
-            let about = snapshots::about(&entry.path).map_err(SnapshotError::from)?;
-            let mut shown =
-                Shown::new(&entry, about.ok_or_else(|| SnapshotError::Silent(entry.path.clone()))?);
-            shown.by_file = by_file;
-            shown.name_threads();
-            (if self.json { document(&shown)? } else { answer(&shown, &zone) }, Exit::Fine)
-        } else {
-            let dir = directory()?;
-            let shown = all(&dir)?;
-            if shown.is_empty() && !self.json {
-                note(&format!("there are no snapshots in {}", dir.display()));
-            }
-            let exit = if shown.is_empty() { Exit::Nothing } else { Exit::Fine };
-            (
-                if self.json {
-                    document(&Document { snapshots: &shown })?
-                } else {
-                    list(&shown, &zone)
-                },
-                exit,
-            )
-        };
-        Output::standard().print(text.as_bytes())?;
-        Ok(exit)
-    }
-}
-
-/// A snapshot as it is shown.
-#[derive(Debug, Serialize)]
-struct Shown {
-    id: String,
-    path: String,
-    /// Its page for browsers; null: it has none.
-    page: Option<String>,
-    bytes: u64,
-    /// How often its cause came again, and when it was last.
-    repeats: u64,
-    last_repeat: Option<Timestamp>,
-    /// When its cause was.
-    time: Option<Timestamp>,
-    /// It was asked for by its file.
-    #[serde(skip)]
-    by_file: bool,
-    #[serde(flatten, serialize_with = "with_units")]
-    about: About,
-}
-
-/// What a snapshot's file says of it, under the names that JSON has: with their units, and without
-/// the wall time, which [`Shown::time`] is.
-fn with_units<S: Serializer>(about: &About, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut about = serde_json::to_value(about).map_err(serde::ser::Error::custom)?;
-    if let Some(fields) = about.as_object_mut() {
-        fields.remove("wall");
-    }
-    rename(&mut about);
-    about.serialize(serializer)
-}
-
-/// Gives fields their units, at any depth.
-fn rename(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            for (name, mut value) in std::mem::take(fields) {
-                rename(&mut value);
-                let unit = UNITS.iter().find(|(field, _)| *field == name);
-                fields.insert(unit.map_or(name, |(_, with)| (*with).to_owned()), value);
-            }
-        }
-        Value::Array(values) => values.iter_mut().for_each(rename),
-        _ => {}
-    }
-}
-
-/// Fields of a snapshot's file, with the names that JSON has for them.
-const UNITS: [(&str, &str); 10] = [
-    ("time", "mono_ns"),
-    ("from", "from_mono_ns"),
-    ("until", "until_mono_ns"),
-    ("held_from", "held_from_mono_ns"),
-    ("stretches", "stretches_mono_ns"),
-    ("since", "since_mono_ns"),
-    ("ran", "ran_ns"),
-    ("queued", "queued_ns"),
-    ("held", "held_ns"),
-    ("blocked", "blocked_ns"),
-];
-
-/// The list for programs.
-#[derive(Serialize)]
-struct Document<'a> {
-    snapshots: &'a [Shown],
-}
-
-/// All that can be read, newest first; the others are named.
-fn all(dir: &Path) -> Result<Vec<Shown>> {
-    let mut shown = Vec::new();
-    for entry in snapshots::list(dir).map_err(SnapshotError::from)? {
-        match snapshots::about(&entry.path) {
-            Ok(Some(about)) => shown.push(Shown::new(&entry, about)),
-            Ok(None) => note(&format!("left out: {}", SnapshotError::Silent(entry.path))),
-            // Deleted meanwhile, or damaged.
-            Err(error) => note(&format!("left out: {error}")),
-        }
-    }
-    Ok(shown)
-}
-
-impl Shown {
-    fn new(entry: &Entry, about: About) -> Self {
-        let Repeats { count, last } = snapshots::repeats(&entry.path);
-        Self {
-            id: entry.id.clone(),
-            path: entry.path.to_string_lossy().into_owned(),
-            page: Some(snapshots::page(&entry.path))
-                .filter(|page| page.is_file())
-                .map(|page| page.to_string_lossy().into_owned()),
-            bytes: entry.bytes,
-            repeats: count,
-            last_repeat: (count != 0).then(|| moment(last)).flatten(),
-            time: moment(about.wall),
-            by_file: false,
-            about,
-        }
-    }
-
-    /// Looks up in the file whom the recorder did not know when it made the first answer: who died
-    /// between.
-    fn name_threads(&mut self) {
-        let About { until, summary, .. } = &mut self.about;
-        let mut unknown: Vec<&mut Thread> =
-            threads(summary).filter(|thread| thread.tgid == 0).collect();
-        unknown.retain(|thread| thread.tid != 0);
-        if unknown.is_empty() {
-            return;
-        }
-        // Without the file's names they stay as they are.
-        let Ok(names) = names::at(Path::new(&self.path), *until) else { return };
-        for thread in unknown {
-            let name = names.comm(thread.tid, 0, *until);
-            if !name.is_empty() {
-                thread.name = String::from_utf8_lossy(name).into_owned();
-                thread.tgid = names.tgid(thread.tid, *until);
-            }
-        }
-    }
-}
-
-/// All threads that a first answer names.
-fn threads(summary: &mut Summary) -> impl Iterator<Item = &mut Thread> {
-    let Summary { involved, waits, hogs, failures, .. } = summary;
-    let involved = involved.iter_mut().map(|involved| &mut involved.thread);
-    let waits =
-        waits.iter_mut().flat_map(|wait| std::iter::once(&mut wait.thread).chain(&mut wait.waker));
-    let hogs = hogs.iter_mut().map(|hog| &mut hog.thread);
-    involved.chain(waits).chain(hogs).chain(failures.iter_mut().map(|failure| &mut failure.thread))
-}
-
-fn moment(wall: i64) -> Option<Timestamp> {
-    Timestamp::from_nanosecond(i128::from(wall)).ok()
-}
 
 fn local(time: Option<Timestamp>, zone: &TimeZone, format: &str) -> String {
     time.map_or_else(
@@ -269,7 +21,7 @@ fn local(time: Option<Timestamp>, zone: &TimeZone, format: &str) -> String {
     )
 }
 
-fn list(entries: &[Shown], zone: &TimeZone) -> String {
+pub(super) fn list(entries: &[Shown], zone: &TimeZone) -> String {
     if entries.is_empty() {
         return String::new();
     }
@@ -285,7 +37,7 @@ fn list(entries: &[Shown], zone: &TimeZone) -> String {
 }
 
 /// The first answer.
-fn answer(entry: &Shown, zone: &TimeZone) -> String {
+pub(super) fn answer(entry: &Shown, zone: &TimeZone) -> String {
     let (about, summary) = (&entry.about, &entry.about.summary);
     let mut text = format!("{}: {}\n", printable(&about.cause), printable(&about.reason));
     let mut line = |line: String| {
@@ -430,8 +182,10 @@ fn thread(thread: &Thread) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::shown::moment;
     use super::*;
-    use flightrec_store::snapshot::{Failure, Hog, WhyLink};
+    use flightrec_store::snapshot::{About, Failure, Hog, Summary, WhyLink};
+    use flightrec_store::snapshots::Entry;
 
     fn entry() -> Shown {
         let db = Thread { tid: 12, tgid: 10, name: "db\u{1b}[1m".into() };
