@@ -7,6 +7,8 @@
 pub struct Holes {
     /// Nothing is known of what was before, ns of `CLOCK_MONOTONIC`.
     begins: u64,
+    /// From when on nothing is missing at the beginning of what is read: see [`Self::whole`].
+    whole: u64,
     /// In order; none touch.
     all: Vec<(u64, u64)>,
 }
@@ -14,7 +16,7 @@ pub struct Holes {
 impl Holes {
     /// None from `begins` on.
     pub fn new(begins: u64) -> Self {
-        Self { begins, all: Vec::new() }
+        Self { begins, whole: 0, all: Vec::new() }
     }
 
     /// Adds some.
@@ -29,9 +31,25 @@ impl Holes {
         self.begins = self.begins.max(from);
     }
 
+    /// The pages of all CPUs begin at this moment at the latest.
+    #[must_use]
+    pub fn with_whole(self, whole: u64) -> Self {
+        Self { whole, ..self }
+    }
+
+    /// From when on the pages of all CPUs are there. The pages of an idle CPU may begin long before
+    /// those of a busy one, which had the same thread later.
+    pub fn whole(&self) -> u64 {
+        self.whole
+    }
+
     /// Goes on behind `from` with those of what is read from there on.
     pub fn go_on(&mut self, next: Self, from: u64) {
-        self.begins = if next.begins > from { next.begins } else { self.since(from) };
+        if next.begins > from {
+            (self.begins, self.whole) = (next.begins, next.whole);
+        } else {
+            self.begins = self.since(from);
+        }
         self.all = next.all;
     }
 

@@ -214,3 +214,31 @@ fn where_calls_are_missing_between_nothing_is_claimed() {
     let (events, _, status) = recorded.dump(&["--slower-than", "2s"]);
     assert_eq!((events.len(), status), (1, Some(0)), "{events:?}");
 }
+
+/// CPU 0 is mostly idle: its page, which is read, begins long before the pages of CPU 1 do. Thread
+/// 50 made calls on both.
+#[test]
+fn an_entry_on_an_idle_cpu_is_not_that_of_a_later_call() {
+    let mut recording = Recording::new();
+    let on_0 = event(NOW - 9000 * MS, 0, 50, Body::Enter(call(1)));
+    let mut events = vec![
+        on_0,
+        exit(NOW - 8900 * MS, 50, 1, 3),
+        enter(NOW - 4500 * MS, 50),
+        exit(NOW - 1500 * MS, 50, 1, 3),
+    ];
+    let busy = (1..19_000).rev().map(|ms| enter(NOW - ms * MS, 8));
+    events.extend(busy);
+    events.push(getpid(NOW - 1000 * MS, 0, 1));
+    events.sort_by_key(|event| event.time);
+    for event in &events {
+        recording.push(Lane::Syscall, event);
+    }
+    let daemon = recording.serve();
+    let place = ["--runtime-dir", daemon.path().to_str().unwrap(), "dump", "--tid", "50"];
+    let dump = |args: &[&str]| stdout(&flightctl(&[&place, args].concat()));
+    let last = dump(&WINDOW);
+    assert!(last.contains("write <-- 3 (>= 2.5 s)"), "{last}");
+    let all = dump(&["--all"]);
+    assert!(all.contains("write <-- 3 (100 ms)") && all.contains("write <-- 3 (3.0 s)"), "{all}");
+}

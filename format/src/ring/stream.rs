@@ -52,10 +52,21 @@ impl LaneStream {
         self.pages
     }
 
+    /// The first of its pages that doesn't end before `from`.
+    fn first_from(&self, from: u64) -> usize {
+        self.summaries.iter().position(|s| s.last >= from).unwrap_or(self.pages.len())
+    }
+
     /// Its pages that don't end before `from`.
     pub fn pages_from(&self, from: u64) -> &[Page] {
-        let first = self.summaries.iter().position(|s| s.last >= from).unwrap_or(self.pages.len());
-        self.pages.get(first..).unwrap_or_default()
+        self.pages.get(self.first_from(from)..).unwrap_or_default()
+    }
+
+    /// Time of the last event before the first page of [`Self::pages_from`], ns; `None`: that is
+    /// the first page of all.
+    pub fn last_before(&self, from: u64) -> Option<u64> {
+        let before = self.first_from(from).checked_sub(1)?;
+        self.summaries.get(before).map(|summary| summary.last)
     }
 
     /// Its events, in order, decoded page by page.
@@ -71,7 +82,7 @@ impl LaneStream {
     /// Its events from `from` on, as [`Self::events_from`] gives them, with the pages given away:
     /// each is dropped once it is decoded.
     pub fn into_events_from(self, from: u64) -> IntoEvents {
-        let first = self.summaries.iter().position(|s| s.last >= from).unwrap_or(self.pages.len());
+        let first = self.first_from(from);
         let mut pages = self.pages.into_iter();
         pages.by_ref().take(first).for_each(drop);
         IntoEvents { pages, events: VecDeque::new() }

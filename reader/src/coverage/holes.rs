@@ -13,14 +13,21 @@ const PROGRAMS: [&str; 2] = ["sys_enter", "sys_exit"];
 
 /// Those of a recording of which the events of `read` are read.
 pub fn holes(recording: &Recording, read: Window) -> Holes {
-    let mut holes = Holes::new(read.from.max(recording.meta.started));
+    let syscalls = |stream: &LaneStream| stream.lane() == Lane::Syscall;
+    let all = coverages(recording, Window::ALL, u64::MAX, syscalls);
+    let pages = all.iter().filter_map(|of_cpu| Some(of_cpu.complete?.0));
+    // Pages that end before the events that are read are not.
+    let calls = recording.streams.iter().filter(|stream| syscalls(stream));
+    let read_from =
+        calls.filter_map(|stream| Some(stream.last_before(read.from)?.saturating_add(1)));
+    let whole = pages.chain(read_from).max().unwrap_or(0);
+    let mut holes = Holes::new(read.from.max(recording.meta.started)).with_whole(whole);
     let within = |(from, until): (u64, u64)| (from.max(read.from), until.min(read.until));
     if let Some(sure) = &recording.sure {
         holes.extend(sure.holes().map(within));
         return untold(holes, recording, read);
     }
-    let syscalls = |stream: &LaneStream| stream.lane() == Lane::Syscall;
-    for of_cpu in coverages(recording, Window::ALL, u64::MAX, syscalls) {
+    for of_cpu in all {
         let (from, until) = of_cpu.complete.unwrap_or((u64::MAX, u64::MAX));
         let missing = of_cpu.gaps.iter().filter(|gap| gap.reason != Reason::LeftOut);
         let gaps = missing.map(|gap| (gap.from, gap.until));

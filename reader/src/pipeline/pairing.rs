@@ -12,6 +12,10 @@
 //! Where its thread was seen since all calls are there, it is the latter. Else it is the former, if
 //! it is certain that the thread was in a call: it slept as threads do in calls, or the call
 //! returned what no filter is used to return.
+//!
+//! An entry from before the pages of all CPUs begin ([`Holes::whole`]) may have had its exit, and
+//! others may have followed, on a CPU whose pages begin later. It is the one that ends next only if
+//! the thread then is woken where it was entered: elsewhere it has not run since.
 
 #[cfg(test)]
 mod tests;
@@ -48,6 +52,8 @@ struct ThreadPlace {
 struct Pending {
     nr: u16,
     abi: Abi,
+    /// `Some`: calls of this thread may be missing behind it, but for those on this CPU.
+    doubted: Option<u16>,
     /// Its item in the delay line, where a string of it is still to come.
     incomplete: Option<u64>,
     /// A program has been executed in it: it is execve or execveat, and ends next.
@@ -62,6 +68,8 @@ pub struct Pairing {
     places: FxHashMap<u32, ThreadPlace>,
     /// No place is of a thread that is in no call.
     swept: bool,
+    /// Entries that are [doubted](Pending::doubted), at most.
+    doubts: usize,
     execve: FxHashSet<(Abi, u16)>,
     /// Calls that make threads, whose first return is theirs.
     births: FxHashSet<(Abi, u16)>,
@@ -77,6 +85,7 @@ impl Pairing {
         Self {
             places: FxHashMap::default(),
             swept: false,
+            doubts: 0,
             execve: numbers(meta, &["execve"]),
             births: numbers(meta, &BIRTHS),
             holes,
@@ -196,6 +205,25 @@ impl Pairing {
         }
     }
 
+    /// A thread is woken that last ran on this CPU: an entry of it that is doubted is the one that
+    /// ends next, or it is none any more. Before all pages are there the thread may go on unseen.
+    #[cold]
+    fn woken(&mut self, (tid, time): (u32, u64), cpu: u16, line: &mut DelayLine) {
+        let is_whole = time >= self.holes.whole();
+        let Some(place) = self.places.get_mut(&tid) else { return };
+        let Some(pending) = &mut place.pending else { return };
+        let Some(entered_on) = pending.doubted else { return };
+        if cpu != entered_on {
+            pending.release(line);
+            place.pending = None;
+        } else if is_whole {
+            pending.doubted = None;
+        } else {
+            return;
+        }
+        self.doubts = self.doubts.saturating_sub(1);
+    }
+
     /// Takes the next event in, on its way to the end of the line.
     #[inline]
     pub fn take(&mut self, item: &mut Item, line: &mut DelayLine, placement: &Placement) {
@@ -204,13 +232,18 @@ impl Pairing {
             Body::Enter(call) => {
                 let incomplete = call.strings.iter().any(partial).then(|| line.next());
                 item.waiting = incomplete.is_some();
-                let pending = Pending { nr: call.nr, abi: call.abi, incomplete, executed: false };
+                let doubted = (time < self.holes.whole()).then_some(cpu);
+                self.doubts += usize::from(doubted.is_some());
+                let Call { nr, abi, .. } = *call;
+                let pending = Pending { nr, abi, doubted, incomplete, executed: false };
                 if self.places.len() >= THREADS_MAX && !self.has_room(tid, time) {
                     item.waiting = false;
                     return;
                 }
                 let place = ThreadPlace { time, pending: Some(pending) };
                 if let Some(before) = self.places.insert(tid, place) {
+                    let was_doubted = before.pending.is_some_and(Pending::is_doubted);
+                    self.doubts = self.doubts.saturating_sub(usize::from(was_doubted));
                     before.release(line);
                 }
             }
@@ -219,6 +252,7 @@ impl Pairing {
                 let is_crowded = self.is_crowded();
                 let place = self.end(tid, time);
                 if let Some(ThreadPlace { time: began, pending: Some(pending) }) = place {
+                    self.doubts = self.doubts.saturating_sub(usize::from(pending.is_doubted()));
                     let is_left_out =
                         |left_outs: &Arc<LeftOuts>| left_outs.has(Lane::Syscall, tid, began, time);
                     if self.left_outs.iter().any(is_left_out) {
@@ -230,10 +264,9 @@ impl Pairing {
                         }
                         return;
                     }
-                    if let Some(number) = pending.incomplete {
-                        line.settle(number, |entry| complete(&mut entry.event.body, &call.strings));
-                    }
-                    if pending.ends_with(call) {
+                    if pending.is_doubted_at(cpu, time >= self.holes.whole()) {
+                        pending.release(line);
+                    } else if pending.ends_with(call, line) {
                         item.found.entered = item.found.entered.or(Some(began));
                     }
                 }
@@ -248,6 +281,9 @@ impl Pairing {
                     // Who has given up its place was seen.
                     self.holes.begin(time);
                 }
+            }
+            Body::Waking { wakee, cpu: slept_on, .. } if self.doubts != 0 => {
+                self.woken((*wakee, time), *slept_on, line);
             }
             Body::Fork(fork) => self.see(fork.tid, time, line),
             Body::Exec { exec, file, .. } => {
@@ -321,11 +357,24 @@ impl Pending {
         }
     }
 
+    fn is_doubted(self) -> bool {
+        self.doubted.is_some()
+    }
+
+    /// Whether the call that ends on this CPU may be another one; `is_whole`: at a moment when the
+    /// pages of all CPUs are there, so that the thread's last wakeup would have told.
+    fn is_doubted_at(self, cpu: u16, is_whole: bool) -> bool {
+        self.doubted.is_some_and(|entered_on| is_whole || cpu != entered_on)
+    }
+
     /// Whether this entry's call is the one that returns; if so, the exit is given the number and
     /// table under which it was entered: `rt_sigreturn` leaves none, and executing a program
     /// leaves execve's of the new program's width (`set_personality_64bit`,
     /// arch/x86/kernel/process_64.c).
-    fn ends_with(self, call: &mut Call) -> bool {
+    fn ends_with(self, call: &mut Call, line: &mut DelayLine) -> bool {
+        if let Some(number) = self.incomplete {
+            line.settle(number, |entry| complete(&mut entry.event.body, &call.strings));
+        }
         let lost = self.executed || call.nr == NR_INVALID && self.nr != NR_INVALID;
         if lost {
             call.nargs = 0;

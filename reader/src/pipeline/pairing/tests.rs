@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::pipeline::testing::{call, comm, enter, event, exit, text};
+use crate::pipeline::testing::{call, comm, enter, event, exit, text, waking};
 use flightrec_format::abi::record::{Exec, TaskExit};
 use flightrec_format::decode::Event;
 
@@ -70,6 +70,58 @@ fn the_last_entry_of_the_thread() {
     ]);
     let entered: Vec<_> = out.iter().map(|i| i.found.entered).collect();
     assert_eq!(entered, [None, None, Some(10), Some(11), None]);
+}
+
+/// Thread 1 enters call 9 on CPU 0 at 50; the pages of CPU 1 begin at 100. When its calls that end
+/// from then on began, as far as it is known.
+fn entered_before(events: Vec<Event>) -> Vec<Option<u64>> {
+    let all = [vec![enter(50, 0, 1, 9)], events].concat();
+    let out = run_since(Holes::new(90).with_whole(100), all);
+    let exits = out.iter().filter(|item| matches!(item.event.body, Body::Exit { .. }));
+    exits.map(|item| item.found.entered).collect()
+}
+
+#[test]
+fn an_entry_from_before_all_pages_may_have_had_its_exit() {
+    // Between them the thread may have made calls on CPU 1.
+    assert_eq!(entered_before(vec![exit(500, 1, 1, 9)]), [None]);
+    assert_eq!(entered_before(vec![exit(500, 0, 1, 9)]), [None]);
+    assert_eq!(entered_before(vec![exit(95, 1, 1, 9)]), [None]);
+    // On its own CPU that would be there.
+    assert_eq!(entered_before(vec![exit(95, 0, 1, 9)]), [Some(50)]);
+    // It slept all the time on CPU 0, or has run elsewhere.
+    let woken = |time, cpu| waking(time, 1, 7, 1, cpu);
+    assert_eq!(entered_before(vec![woken(450, 0), exit(500, 1, 1, 9)]), [Some(50)]);
+    assert_eq!(entered_before(vec![woken(450, 1), exit(500, 0, 1, 9)]), [None]);
+    let twice = vec![woken(450, 0), woken(460, 1), exit(500, 1, 1, 9)];
+    assert_eq!(entered_before(twice), [Some(50)]);
+    // Woken before that, it may have gone on where nobody saw it.
+    assert_eq!(entered_before(vec![woken(95, 0), exit(500, 0, 1, 9)]), [None]);
+    let again = vec![woken(95, 0), woken(450, 1), woken(460, 0), exit(500, 0, 1, 9)];
+    assert_eq!(entered_before(again), [None]);
+    // What follows is known.
+    let next = vec![exit(500, 1, 1, 9), enter(510, 1, 1, 9), exit(520, 0, 1, 9)];
+    assert_eq!(entered_before(next), [None, Some(510)]);
+}
+
+/// The task lane is there from long before: an exec does not make an execve of a call that ends
+/// later.
+#[test]
+fn an_exec_whose_end_was_not_seen_takes_no_other_exit() {
+    let exec = Exec { tid: 1, old_tid: 1, tgid: 1, args_len: 0, cgroup: 0, comm: comm("cat") };
+    let exec = event(60, 0, 1, Body::Exec { exec, file: None, args: None });
+    let ended = event(500, 1, 1, Body::Exit { call: call(0), ret: 7, entered: None });
+    let events = vec![enter(50, 0, 1, 59), exec, ended];
+    let of = |holes| run_since(holes, events.clone()).pop().expect("the exit");
+    let nr = |item: &Item| match &item.event.body {
+        Body::Exit { call, .. } => call.nr,
+        other => panic!("{other:?}"),
+    };
+    let unseen = of(Holes::new(90).with_whole(100));
+    assert_eq!((nr(&unseen), unseen.found.entered), (0, None));
+    assert_eq!(unseen.found.began, Some(Began { from: 50, until: 90 }));
+    let seen = of(Holes::new(0));
+    assert_eq!((nr(&seen), seen.found.entered), (59, Some(50)));
 }
 
 /// As many threads as there may be are in calls, and more want to: none of these may cost a
