@@ -148,7 +148,7 @@ fn under_a_total(kind: &str) -> Result<(), String> {
     let after = snapshot(&recorder);
     let refused: u64 =
         after.totals.cpus.iter().map(|cpu| cpu.throttled[Lane::Syscall as usize][0]).sum();
-    assert!(refused > 100_000, "{kind} were not felt: {refused} refused");
+    assert!(refused > 20_000, "{kind} were not felt: {refused} refused");
     whole(&after, witness, kind)
 }
 
@@ -170,7 +170,7 @@ fn renames_do_not_push_out_forks_and_execs() {
     let renamed: u64 = after.totals.cpus.iter().map(|cpu| cpu.events[Lane::Task as usize][2]).sum();
     let refused: u64 =
         after.totals.cpus.iter().map(|cpu| cpu.throttled[Lane::Task as usize][2]).sum();
-    assert!(refused > 100_000, "{refused} renames refused, {renamed} recorded");
+    assert!(refused > 20_000, "{refused} renames refused, {renamed} recorded");
     let happened = |what: fn(&Body) -> bool| after.of(pid).any(|event| what(&event.body));
     assert!(happened(|body| matches!(body, Body::Exec { .. })), "its exec is gone");
     assert!(happened(|body| matches!(body, Body::TaskExit { .. })), "its exit is gone");
