@@ -55,13 +55,21 @@ struct Tally<'a> {
 const NUMBERS: usize = 1 << 12;
 
 impl EndSums {
-    /// For a recording; `None`: the report, what it is grouped by or the filter needs more than
-    /// the ends of calls.
-    pub(super) fn new(report: &dyn Report, by: &[Key], filter: &Filter) -> Option<Self> {
-        let calls = report.of_ends()?;
-        let ends_do = by.iter().all(|key| KEYS.contains(key)) && filter.is_of_ends();
-        let new = || Self { calls, filter: filter.clone(), ends: Ends::new(workers()) };
-        ends_do.then(new)
+    /// Whether a report, what it is grouped by and the filter need no more than the ends of calls.
+    pub(super) fn suffice(report: &dyn Report, by: &[Key], filter: &Filter) -> bool {
+        let is_by_ends = by.iter().all(|key| KEYS.contains(key));
+        report.of_ends().is_some() && is_by_ends && filter.is_of_ends()
+    }
+
+    /// For a recording; `None`: they do not [suffice](Self::suffice). `whole`: as of [`Ends::new`].
+    pub(super) fn new(
+        report: &dyn Report,
+        by: &[Key],
+        filter: &Filter,
+        whole: u64,
+    ) -> Option<Self> {
+        let calls = report.of_ends().filter(|_| Self::suffice(report, by, filter))?;
+        Some(Self { calls, filter: filter.clone(), ends: Ends::new(workers(), whole) })
     }
 
     /// Adds up a stretch: what ends from one moment on until another, within the windows.

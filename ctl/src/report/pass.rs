@@ -283,7 +283,7 @@ impl<'a> Pass<'a> {
                 Going::Events(of)
             }
             Some(Going::Ends(ends)) => Going::Ends(ends),
-            None => match EndSums::new(&*self.report, &self.by, &filter) {
+            None => match EndSums::new(&*self.report, &self.by, &filter, holes.whole()) {
                 Some(ends) => Going::Ends(Box::new(ends)),
                 None => {
                     Going::Events(Box::new(self.begin(recording, holes, &shown, &filter, wall)))
@@ -387,7 +387,7 @@ impl Visitor<anyhow::Error> for Pass<'_> {
         ];
         self.report.coverage(recording, &reports);
         self.tell(chapter, reports, &windows, &mut wall);
-        self.is_of_ends = EndSums::new(&*self.report, &self.by, &filter).is_some();
+        self.is_of_ends = EndSums::suffice(&*self.report, &self.by, &filter);
         self.narrowing.told(filter, recording.meta.clone());
         Ok(())
     }

@@ -239,6 +239,11 @@ fn an_entry_on_an_idle_cpu_is_not_that_of_a_later_call() {
     let dump = |args: &[&str]| stdout(&flightctl(&[&place, args].concat()));
     let last = dump(&WINDOW);
     assert!(last.contains("write <-- 3 (>= 2.5 s)"), "{last}");
+    // A report counts it, and has no duration for it.
+    let place = ["--runtime-dir", daemon.path().to_str().unwrap(), "report", "calls"];
+    let args = ["--tid", "50", "--format", "csv"];
+    let report = stdout(&flightctl(&[&place, &WINDOW[..], &args].concat()));
+    assert!(report.contains("\nwrite,1,0,1,0,,,,\n"), "{report}");
     let all = dump(&["--all"]);
     assert!(all.contains("write <-- 3 (100 ms)") && all.contains("write <-- 3 (3.0 s)"), "{all}");
 }

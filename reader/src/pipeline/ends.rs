@@ -1,9 +1,11 @@
 //! Ends of calls with their durations, and nothing else: for who adds up calls.
 //!
-//! The rules are those of [`pairing`](super::pairing), and so are the answers. Left out is whatever
-//! a sum of calls does not need: arguments, names, scheduling, and the order of calls of different
-//! threads. A call that is one record is counted where it stands, page by page on all CPUs. Only
-//! what pairs two records is put in order, each thread by one of the workers.
+//! The rules are those of [`pairing`](super::pairing), and so are the answers, but for one: wakeups
+//! are not read, so a call has no duration here whose entry is from before the pages of all CPUs
+//! begin. Left out is whatever a sum of calls does not need: arguments, names, scheduling, and the
+//! order of calls of different threads. A call that is one record is counted where it stands, page
+//! by page on all CPUs. Only what pairs two records is put in order, each thread by one of the
+//! workers.
 //!
 //! Memory: 4,096 pages at a time have 32 bytes for each record that is not a whole call.
 
@@ -65,6 +67,8 @@ pub struct Ends {
     places: Vec<Places>,
     /// Of the stretches so far, the newest two.
     left_outs: Vec<Arc<LeftOuts>>,
+    /// As of [`Holes::whole`](crate::holes::Holes::whole).
+    whole: u64,
     begun: bool,
 }
 
@@ -78,6 +82,7 @@ type Places = FxHashMap<u32, Pending>;
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     time: u64,
+    cpu: u16,
     call: Call,
     /// A program was executed in it.
     executed: bool,
@@ -163,11 +168,14 @@ pub fn workers() -> usize {
 }
 
 impl Ends {
-    /// Of a recording, by so many workers, one at least.
-    pub fn new(workers: usize) -> Self {
+    /// Of a recording, by so many workers, one at least. `whole`: from when on the pages of all
+    /// CPUs are there that are read, ns of `CLOCK_MONOTONIC`
+    /// ([`Holes::whole`](crate::holes::Holes::whole)).
+    pub fn new(workers: usize, whole: u64) -> Self {
         Self {
             places: vec![Places::default(); workers.max(1)],
             left_outs: Vec::new(),
+            whole,
             begun: false,
         }
     }
@@ -273,22 +281,22 @@ impl Ends {
 
     /// Pairs entries with exits, in order.
     fn settle<T: TakeEnds>(&mut self, rings: &[Ring], is_shared: bool, takers: &mut [T]) {
-        let Self { places, left_outs, .. } = self;
-        let left_outs = left_outs.as_slice();
+        let Self { places, left_outs, whole, .. } = self;
+        let (left_outs, whole) = (left_outs.as_slice(), *whole);
         let workers = places.len();
         let most = THREADS_MAX / workers;
         if is_shared {
             // A thread's call goes on under another id, which may be another worker's.
             let Some(taker) = takers.first_mut() else { return };
             let steps = rings.iter().flat_map(|ring| (0..workers).map(|at| ring.of(at)));
-            let mut settling = Settling { places, most, left_outs, taker };
+            let mut settling = Settling { places, most, left_outs, whole, taker };
             return settling.all(Merge::new(steps));
         }
         thread::scope(|scope| {
             for (worker, (places, taker)) in places.iter_mut().zip(takers).enumerate() {
                 scope.spawn(move || {
                     let places = std::slice::from_mut(places);
-                    let mut settling = Settling { places, most, left_outs, taker };
+                    let mut settling = Settling { places, most, left_outs, whole, taker };
                     settling.all(Merge::new(rings.iter().map(|ring| ring.of(worker))));
                 });
             }
@@ -352,6 +360,7 @@ struct Settling<'a, T> {
     /// Most calls that go on, of a worker.
     most: usize,
     left_outs: &'a [Arc<LeftOuts>],
+    whole: u64,
     taker: &'a mut T,
 }
 
@@ -379,15 +388,16 @@ impl<T: TakeEnds> Settling<'_, T> {
             What::Enter(call) => {
                 let Some(places) = self.of(tid) else { return };
                 if places.len() < most || places.contains_key(&tid) {
-                    places.insert(tid, Pending { time, call, executed: false });
+                    places.insert(tid, Pending { time, cpu, call, executed: false });
                 }
             }
             What::Exit((abi, nr), ret) => {
                 let mut end = CallEnd { time, tid, cpu, abi, nr, ret, took: None };
                 let pending = self.of(tid).and_then(|places| places.remove(&tid));
-                if let Some(pending) =
-                    pending.filter(|pending| !self.is_left_out(tid, pending, time))
-                {
+                let is_its = |pending: &Pending| {
+                    !self.is_left_out(tid, pending, time) && !self.is_doubted(pending, (cpu, time))
+                };
+                if let Some(pending) = pending.filter(is_its) {
                     pending.end(&mut end);
                 }
                 self.taker.take(&end);
@@ -413,6 +423,13 @@ impl<T: TakeEnds> Settling<'_, T> {
     /// Whether the end may be of another call.
     fn is_left_out(&self, tid: u32, pending: &Pending, time: u64) -> bool {
         self.left_outs.iter().any(|of| of.has(Lane::Syscall, tid, pending.time, time))
+    }
+}
+
+impl<T> Settling<'_, T> {
+    /// Whether calls of the thread may be missing between this entry and an end on a CPU.
+    fn is_doubted(&self, pending: &Pending, (cpu, time): (u16, u64)) -> bool {
+        pending.time < self.whole && (time >= self.whole || cpu != pending.cpu)
     }
 }
 

@@ -190,7 +190,7 @@ fn sorted(mut ends: Vec<CallEnd>) -> Vec<CallEnd> {
 }
 
 /// The ends of a stretch, event by event.
-fn by_events(recording: &Recording, cuts: &[u64]) -> Vec<CallEnd> {
+fn by_events(recording: &Recording, cuts: &[u64], whole: u64) -> Vec<CallEnd> {
     let mut ends = Vec::new();
     let mut each = |item: &mut super::super::delay::Item, _: u64| -> Result<(), ()> {
         let Event { time, cpu, tid, body } = &*item.event;
@@ -201,7 +201,7 @@ fn by_events(recording: &Recording, cuts: &[u64]) -> Vec<CallEnd> {
         }
         Ok(())
     };
-    let mut front = Front::new(recording, Holes::default());
+    let mut front = Front::new(recording, Holes::default().with_whole(whole));
     for (number, moments) in cuts.windows(2).enumerate() {
         let streams = recording.streams.iter();
         let streams = streams.map(|stream| Since::stretch(stream, moments[0], number != 0));
@@ -214,8 +214,8 @@ fn by_events(recording: &Recording, cuts: &[u64]) -> Vec<CallEnd> {
     sorted(ends)
 }
 
-fn by_ends(recording: &Recording, cuts: &[u64], workers: usize) -> Vec<CallEnd> {
-    let mut ends = Ends::new(workers);
+fn by_ends(recording: &Recording, cuts: &[u64], whole: u64, workers: usize) -> Vec<CallEnd> {
+    let mut ends = Ends::new(workers, whole);
     let mut takers: Vec<All> = (0..workers).map(|_| All::default()).collect();
     for moments in cuts.windows(2) {
         ends.stretch(recording, (moments[0], moments[1]), &mut takers);
@@ -243,12 +243,13 @@ fn ends_are_as_of_all_events() {
             _ => {}
         }
         let lost = [0, 9][(seed % 2) as usize];
+        let whole = [0, STARTED + machine.random.below(end - STARTED)][(seed % 3 / 2) as usize];
         let recording = machine.recording(lost);
-        let told = by_events(&recording, &cuts);
+        let told = by_events(&recording, &cuts, whole);
         timed += told.iter().filter(|end| end.took.is_some()).count();
         untimed += told.iter().filter(|end| end.took.is_none()).count();
         for workers in [1, 2, 5] {
-            let ends = by_ends(&recording, &cuts, workers);
+            let ends = by_ends(&recording, &cuts, whole, workers);
             let differ = ends.iter().zip(&told).find(|(a, b)| a != b);
             assert_eq!(differ, None, "seed {seed}, {cuts:?}");
             assert_eq!(ends.len(), told.len(), "seed {seed}, {cuts:?}");
