@@ -424,9 +424,7 @@ impl<T: TakeEnds> Settling<'_, T> {
     fn is_left_out(&self, tid: u32, pending: &Pending, time: u64) -> bool {
         self.left_outs.iter().any(|of| of.has(Lane::Syscall, tid, pending.time, time))
     }
-}
 
-impl<T> Settling<'_, T> {
     /// Whether calls of the thread may be missing between this entry and an end on a CPU.
     fn is_doubted(&self, pending: &Pending, (cpu, time): (u16, u64)) -> bool {
         pending.time < self.whole && (time >= self.whole || cpu != pending.cpu)

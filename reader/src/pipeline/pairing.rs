@@ -68,8 +68,8 @@ pub struct Pairing {
     places: FxHashMap<u32, ThreadPlace>,
     /// No place is of a thread that is in no call.
     swept: bool,
-    /// Entries that are [doubted](Pending::doubted), at most.
-    doubts: usize,
+    /// There have been entries that are [doubted](Pending::doubted).
+    has_doubts: bool,
     execve: FxHashSet<(Abi, u16)>,
     /// Calls that make threads, whose first return is theirs.
     births: FxHashSet<(Abi, u16)>,
@@ -85,7 +85,7 @@ impl Pairing {
         Self {
             places: FxHashMap::default(),
             swept: false,
-            doubts: 0,
+            has_doubts: false,
             execve: numbers(meta, &["execve"]),
             births: numbers(meta, &BIRTHS),
             holes,
@@ -218,10 +218,7 @@ impl Pairing {
             place.pending = None;
         } else if is_whole {
             pending.doubted = None;
-        } else {
-            return;
         }
-        self.doubts = self.doubts.saturating_sub(1);
     }
 
     /// Takes the next event in, on its way to the end of the line.
@@ -233,7 +230,7 @@ impl Pairing {
                 let incomplete = call.strings.iter().any(partial).then(|| line.next());
                 item.waiting = incomplete.is_some();
                 let doubted = (time < self.holes.whole()).then_some(cpu);
-                self.doubts += usize::from(doubted.is_some());
+                self.has_doubts |= doubted.is_some();
                 let Call { nr, abi, .. } = *call;
                 let pending = Pending { nr, abi, doubted, incomplete, executed: false };
                 if self.places.len() >= THREADS_MAX && !self.has_room(tid, time) {
@@ -242,8 +239,6 @@ impl Pairing {
                 }
                 let place = ThreadPlace { time, pending: Some(pending) };
                 if let Some(before) = self.places.insert(tid, place) {
-                    let was_doubted = before.pending.is_some_and(Pending::is_doubted);
-                    self.doubts = self.doubts.saturating_sub(usize::from(was_doubted));
                     before.release(line);
                 }
             }
@@ -252,7 +247,6 @@ impl Pairing {
                 let is_crowded = self.is_crowded();
                 let place = self.end(tid, time);
                 if let Some(ThreadPlace { time: began, pending: Some(pending) }) = place {
-                    self.doubts = self.doubts.saturating_sub(usize::from(pending.is_doubted()));
                     let is_left_out =
                         |left_outs: &Arc<LeftOuts>| left_outs.has(Lane::Syscall, tid, began, time);
                     if self.left_outs.iter().any(is_left_out) {
@@ -282,7 +276,7 @@ impl Pairing {
                     self.holes.begin(time);
                 }
             }
-            Body::Waking { wakee, cpu: slept_on, .. } if self.doubts != 0 => {
+            Body::Waking { wakee, cpu: slept_on, .. } if self.has_doubts => {
                 self.woken((*wakee, time), *slept_on, line);
             }
             Body::Fork(fork) => self.see(fork.tid, time, line),
@@ -355,10 +349,6 @@ impl Pending {
         if let Some(number) = self.incomplete {
             line.settle(number, |_| {});
         }
-    }
-
-    fn is_doubted(self) -> bool {
-        self.doubted.is_some()
     }
 
     /// Whether the call that ends on this CPU may be another one; `is_whole`: at a moment when the
