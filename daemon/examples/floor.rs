@@ -1,7 +1,7 @@
 //! Attaches programs that record nothing to the tracepoints of the probes, until standard input is
-//! closed: `floor empty`; `floor clock`, which reads the clock once an event; or `floor store`,
-//! which also stores it and a word. Prints `ready` once all are attached. For `cargo xtask bench
-//! overhead`.
+//! closed: `floor FILE empty`; `floor FILE clock`, which reads the clock once an event; or `floor
+//! FILE store`, which also stores it and a word. FILE is what probes-ebpf/src/floor.rs is compiled
+//! to. Prints `ready` once all are attached. For `cargo xtask bench overhead`.
 
 use std::io::{self, Read, Write};
 
@@ -12,16 +12,17 @@ use flightd::attachments::{self, ATTACHMENTS, ProgramForm, Wanted};
 use flightd::load::kernel_version;
 use nix::sys::utsname::uname;
 
-static FLOOR: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/floor"));
-
 fn main() -> Result<()> {
-    let (name, classic_name) = match std::env::args().nth(1).as_deref() {
+    let mut args = std::env::args().skip(1);
+    let file = args.next().unwrap_or_default();
+    let (name, classic_name) = match args.next().as_deref() {
         Some("empty") => ("empty", "empty_classic"),
         Some("clock") => ("clock", "clock_classic"),
         Some("store") => ("store", "store_classic"),
-        _ => bail!("usage: floor empty|clock|store"),
+        _ => bail!("usage: floor FILE empty|clock|store"),
     };
-    let mut ebpf = Ebpf::load(FLOOR).context("can't load (as root?)")?;
+    let mut ebpf =
+        Ebpf::load_file(&file).with_context(|| format!("can't load {file} (as root?)"))?;
     let release = uname()?.release().to_string_lossy().into_owned();
     let form = ProgramForm::for_kernel(kernel_version(&release).unwrap_or((7, 0)));
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use flightrec_tests::azure_server::{ACCOUNT, AzureServer, KEY};
 use flightrec_tests::shipping::{S3Server, Shipper};
-use flightrec_tests::wait_until;
+use flightrec_tests::{Judge, wait_until};
 use tempfile::TempDir;
 
 use crate::compact;
@@ -130,6 +130,7 @@ impl Cloud {
 
 #[test]
 fn azure_has_each_object_once_whoever_is_killed() {
+    Judge::AZURITE.require();
     let dir = TempDir::new().expect("a directory");
     // A key of the same length.
     let other = KEY.replace('E', "F");
@@ -150,6 +151,7 @@ fn long_paths() {
 /// between, and what was uploaded of them before does not come twice.
 #[test]
 fn azure_has_objects_of_many_blocks_whoever_is_killed() {
+    Judge::AZURITE.require();
     /// What is longer goes in blocks (`flightrec_ship::storage::PART`).
     const BLOCK: usize = 8 << 20;
     let dir = TempDir::new().expect("a directory");
@@ -199,12 +201,15 @@ fn azure_has_objects_of_many_blocks_whoever_is_killed() {
 
 #[test]
 fn azure_has_each_host_once_in_what_is_compacted() {
+    Judge::DUCKDB.require();
+    Judge::AZURITE.require();
     let dir = TempDir::new().expect("a directory");
     Cloud::azure(&dir).has_each_host_once(&dir);
 }
 
 #[test]
 fn google_has_each_object_once_whoever_is_killed() {
+    Judge::S3.require();
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("none.json").display().to_string();
     let words = "the service account's file can't be used: from";
@@ -214,6 +219,8 @@ fn google_has_each_object_once_whoever_is_killed() {
 
 #[test]
 fn google_has_each_host_once_in_what_is_compacted() {
+    Judge::DUCKDB.require();
+    Judge::S3.require();
     let dir = TempDir::new().expect("a directory");
     Cloud::google(&dir).has_each_host_once(&dir);
 }

@@ -1,6 +1,7 @@
 //! `flight-ship compact`: what is compacted is what hosts shipped, in a directory and on a server
 //! of S3's protocol, whoever is killed.
 
+use flightrec_tests::Judge;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -120,6 +121,7 @@ pub(crate) fn put(dir: &Path, all: &BTreeMap<String, Vec<u8>>) {
 /// In a directory: as it was shipped, and an hour that a host ships late.
 #[test]
 fn a_directory_has_the_rows_that_were_shipped() {
+    Judge::DUCKDB.require();
     let dir = TempDir::new().expect("a directory");
     let lake = dir.path().join("lake");
     let to = lake.join("fleet").display().to_string();
@@ -163,6 +165,8 @@ fn a_directory_has_the_rows_that_were_shipped() {
 /// On a server, through kills: no host is there twice, or not at all, at any moment.
 #[test]
 fn s3_has_each_host_once_whoever_is_killed() {
+    Judge::DUCKDB.require();
+    Judge::S3.require();
     let dir = TempDir::new().expect("a directory");
     let server = S3Server::start(&dir.path().join("s3"), None).expect("a server");
     let storage = format!("endpoint = {:?}\nallow_http = true\n", server.endpoint());

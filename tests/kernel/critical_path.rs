@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use flightrec_tests::{Options, Recorder, require_kernel};
+use flightrec_tests::{Judge, Options, Recorder, require_kernel};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -149,6 +149,7 @@ fn outcome(answer: &Value, path: &[Value], slept: &[Value]) -> Outcome {
 
 #[test]
 fn whom_perfetto_says_a_thread_waited_for() {
+    Judge::PERFETTO.require();
     require_kernel();
     let dir = TempDir::new().expect("a directory");
     let _slow = SlowDisk::make(dir.path());

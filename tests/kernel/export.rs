@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use flightrec_tests::{Recorder, c_program, online_cpus};
+use flightrec_tests::{Judge, Recorder, c_program, online_cpus, require_program};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -176,6 +176,7 @@ select tid, kind, count(*) n from events group by 1, 2";
 
 #[test]
 fn perfetto_has_the_same_events() {
+    Judge::PERFETTO.require();
     let saved = Saved::new();
     let trace = saved.export("perfetto", &[]);
     let events = saved.events();
@@ -273,6 +274,7 @@ fn number(rows: &[Value], key: &str) -> u64 {
 
 #[test]
 fn parquet_has_the_same_events() {
+    Judge::DUCKDB.require();
     let saved = Saved::new();
     let dir = saved.export("parquet", &[]);
     let lines = saved.lines();
@@ -331,6 +333,7 @@ fn parquet_has_the_same_events() {
 /// Each query of docs/sql.md answers, and those that this work must show have rows.
 #[test]
 fn questions_in_sql() {
+    Judge::DUCKDB.require();
     let saved = Saved::new();
     let dir = saved.export("parquet", &[]);
     let page = include_str!("../../docs/sql.md");
@@ -385,6 +388,7 @@ pub(crate) fn kind(name: &str) -> &str {
 
 #[test]
 fn trace_dat_has_the_same_events() {
+    require_program("trace-cmd", "tests/judges/trace-cmd/setup.sh");
     check_trace_dat(&Saved::new(), 0);
     // Most of what was refused.
     check_trace_dat(&Saved::with_gaps(), 10_000);
@@ -439,6 +443,8 @@ fn check_trace_dat(saved: &Saved, least: u64) {
 
 #[test]
 fn ctf_has_the_same_events() {
+    Judge::CTF.require();
+    require_program("babeltrace2", "tests/judges/ctf/setup.sh");
     let saved = Saved::new();
     check_ctf(&saved, 0);
     check_analyses(&saved);

@@ -1,6 +1,7 @@
 //! `flightctl export --format trace.dat` in KernelShark: what its library loads, and that its
 //! window opens.
 
+use flightrec_tests::Judge;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +14,7 @@ fn judge(path: &str) -> PathBuf {
 
 #[test]
 fn kernelshark_has_the_same_events() {
+    Judge::KERNELSHARK.require();
     check(&Saved::new(), 0);
     // Most of what was refused.
     check(&Saved::with_gaps(), 10_000);

@@ -1,6 +1,7 @@
 //! Perfetto's `thread_state` of an export, held against `flightctl report`: how long threads ran,
 //! waited for a CPU, and slept.
 
+use flightrec_tests::Judge;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -65,6 +66,7 @@ fn lives(events: &[Value]) -> BTreeMap<u64, Life> {
 
 #[test]
 fn perfetto_has_the_same_times() {
+    Judge::PERFETTO.require();
     let saved = Saved::new();
     let trace = saved.export("perfetto", &[]);
     let states = "select tid, state, sum(dur) ns from thread_state join thread using (utid) where \

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use flightrec_tests::{Recorder, die_with_parent, wait_until};
+use flightrec_tests::{Judge, Recorder, die_with_parent, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -244,6 +244,7 @@ impl Drop for OpenSsh {
 
 #[test]
 fn openssh_passes_all_through() {
+    Judge::SSHD.require();
     let recorder = start("");
     lasted(&recorder);
     let open = OpenSsh::new();
@@ -300,6 +301,7 @@ sys.exit(status if pressed else 98)
 
 #[test]
 fn top_has_a_terminal_on_the_host() {
+    Judge::SSHD.require();
     let recorder = start("");
     lasted(&recorder);
     let open = OpenSsh::new();

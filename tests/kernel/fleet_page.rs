@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use flightrec_tests::bin_dir;
+use flightrec_tests::{Judge, bin_dir, require_program};
 use tempfile::TempDir;
 
 const PAGE: &str = include_str!("../../docs/fleet.md");
@@ -29,6 +29,7 @@ fn judged(storage: &str, rules: &str) -> Output {
 
 #[test]
 fn rules_of_retention_are_such_as_the_storages_take() {
+    Judge::SDKS.require();
     let blocks = PAGE.split("```json\n").skip(1);
     let rules: Vec<&str> = blocks.map(|block| block.split("```").next().expect("text")).collect();
     assert_eq!(rules.len(), STORAGES.len());
@@ -78,6 +79,7 @@ fn is_fine(output: &Output) -> bool {
 
 #[test]
 fn systemd_takes_the_timer() {
+    require_program("systemd-analyze", "systemd");
     let program = bin_dir().join("flight-ship");
     let installed = format!("ExecStart={}", program.display());
     let mut units = units();

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flightrec_tests::bin_dir;
 use flightrec_tests::fleet::{Answer, ask, check, questions, same};
 use flightrec_tests::shipping::Shipper;
+use flightrec_tests::{Judge, bin_dir};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -68,16 +68,21 @@ fn finds_the_faults(engine: &str) {
 
 #[test]
 fn duckdb_finds_the_faults_of_a_fleet() {
+    Judge::DUCKDB.require();
     finds_the_faults("duckdb");
 }
 
 #[test]
 fn clickhouse_finds_the_faults_of_a_fleet() {
+    Judge::DUCKDB.require();
+    Judge::CLICKHOUSE.require();
     finds_the_faults("clickhouse");
 }
 
 #[test]
 fn spark_finds_the_faults_of_a_fleet() {
+    Judge::DUCKDB.require();
+    Judge::SPARK.require();
     finds_the_faults("spark");
 }
 
@@ -138,6 +143,8 @@ fn metrics_of_the_dashboard_are_there() {
 
 #[test]
 fn clickhouse_answers_the_dashboard() {
+    Judge::DUCKDB.require();
+    Judge::CLICKHOUSE.require();
     let lake = Lake::new();
     let dashboard: Value = serde_json::from_str(FLEET).expect("JSON");
     let mut asked = Vec::new();
@@ -160,6 +167,7 @@ fn clickhouse_answers_the_dashboard() {
 
 #[test]
 fn grafanas_own_types_take_the_dashboards() {
+    Judge::GRAFANA.require();
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let check = |files: &[PathBuf]| {
         let mut command = Command::new(root.join("judges/grafana/check.sh"));

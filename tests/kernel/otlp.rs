@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flightrec_tests::shipping::{Shipper, copy_snapshot};
-use flightrec_tests::{die_with_parent, wait_until};
+use flightrec_tests::{Judge, die_with_parent, wait_until};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
@@ -138,6 +138,7 @@ fn wait_for_lock(file: &Path) {
 
 #[test]
 fn rotel_takes_all_of_it() {
+    Judge::ROTEL.require();
     let mut recorder = start("");
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("journal");
@@ -215,6 +216,7 @@ fn rotel_takes_all_of_it() {
 /// Whenever flight-ship is killed, each snapshot is told, and what is told twice can be seen.
 #[test]
 fn kills_lose_nothing() {
+    Judge::ROTEL.require();
     const SNAPSHOTS: usize = 20;
     let mut recorder = start("");
     let dir = TempDir::new().expect("a directory");
@@ -300,6 +302,7 @@ fn nothing_that_is_hidden_is_told() {
 /// A certificate of one's own is refused, until it is named; over HTTP and gRPC.
 #[test]
 fn collectors_behind_tls() {
+    Judge::ROTEL.require();
     let dir = TempDir::new().expect("a directory");
     let at = |name: &str| dir.path().join(name);
     certificate(dir.path());
@@ -339,6 +342,7 @@ fn collectors_behind_tls() {
 /// and each of the others is counted.
 #[test]
 fn a_storm_of_triggers_is_told_in_bounds() {
+    Judge::ROTEL.require();
     const CRASHES: u64 = 12;
     const RECORDS: u64 = 4;
     const WAITING: u64 = 3;

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flightrec_tests::shipping::{S3Server, Shipper, copy_snapshot, objects, write_minutes};
-use flightrec_tests::{Recorder, Tmpfs, bin_dir, wait_until};
+use flightrec_tests::{Judge, Recorder, Tmpfs, bin_dir, wait_until};
 use tempfile::TempDir;
 
 use crate::export::tables;
@@ -184,6 +184,7 @@ fn a_directory_has_what_flightctl_exports() {
 /// What DuckDB says of what is shipped, parted by Hive's names.
 #[test]
 fn duckdb_reads_what_is_shipped_and_nothing_that_is_hidden() {
+    Judge::DUCKDB.require();
     let recorded = Recorded::new();
     let (dir, _) = recorded.shipped("");
     let of = |lake: &Path, table: &str| {
@@ -325,6 +326,7 @@ pub(crate) fn kill_until_done(
 
 #[test]
 fn s3_has_each_object_once_whoever_is_killed() {
+    Judge::S3.require();
     let recorded = Recorded::new();
     let (_reference, expected) = recorded.shipped("");
     let dir = TempDir::new().expect("a directory");
@@ -417,6 +419,7 @@ fn canned(code: &'static str) -> String {
 /// A certificate of one's own is refused, until it is named.
 #[test]
 fn tls_with_a_certificate_of_ones_own() {
+    Judge::S3.require();
     let dir = TempDir::new().expect("a directory");
     let at = |name: &str| dir.path().join(name);
     certificate(dir.path());

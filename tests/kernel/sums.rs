@@ -10,7 +10,7 @@ use std::time::Duration;
 use flightrec_store::Store;
 use flightrec_sums::keeper::Limits;
 use flightrec_sums::worker::{Turn, Worker};
-use flightrec_tests::{Recorder, wait_until};
+use flightrec_tests::{Judge, Recorder, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -234,6 +234,7 @@ impl Summed {
 /// The table of sums has what reports have that are made of sums.
 #[test]
 fn parquet_has_the_sums_of_minutes() {
+    Judge::DUCKDB.require();
     let summed = Summed::new();
     let Summed { recorder, bare } = &summed;
     let (out, said) = summed.export(&["--comm", "ls"]);

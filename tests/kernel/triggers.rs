@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use flightrec_tests::{MemoryGroup, Recorder, c_program, die_with_parent, online_cpus, wait_until};
+use flightrec_tests::{
+    MemoryGroup, Recorder, c_program, die_with_parent, online_cpus, require_pressure, wait_until,
+};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -368,6 +370,7 @@ fn a_name_is_no_word_of_the_kernel() {
 
 #[test]
 fn pressure_on_the_cpus() {
+    require_pressure();
     let recorder = with("pressure", "cpu = \"20%\"\nmemory = \"off\"\nio = \"off\"\n");
     let cpu = online_cpus().last().expect("a CPU").to_string();
     let hogs = Running::start(&c_program("hogs", &[]), &["4", &cpu, "1000000", "5000"]);
@@ -389,6 +392,7 @@ fn pressure_on_the_cpus() {
 
 #[test]
 fn pressure_on_memory() {
+    require_pressure();
     let recorder = with("pressure", "cpu = \"off\"\nmemory = \"0.2%\"\nio = \"off\"\n");
     let group = MemoryGroup::make(8 << 20);
     // Two that write more than their group may hold, so that each page they touch has to wait for

@@ -7,7 +7,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use flightrec_tests::shipping::{S3Server, Shipper};
-use flightrec_tests::{FakeClock, wait_until};
+use flightrec_tests::{FakeClock, Judge, wait_until};
 use jiff::Timestamp;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// server's own check; nothing is lost by it, and it goes on when the clock is set.
 #[test]
 fn a_storage_refuses_it_until_it_is_set() {
+    Judge::S3.require();
+    FakeClock::require();
     let recorded = Recorded::new();
     let (_reference, expected) = recorded.shipped("");
     let dir = TempDir::new().expect("a directory");
@@ -66,6 +68,8 @@ fn a_storage_refuses_it_until_it_is_set() {
 /// to them does not matter: by a port, by one of an address of IPv6, by an alias.
 #[test]
 fn collect_tells_it() {
+    FakeClock::require();
+    Judge::SSHD.require();
     const WRONG: i64 = -330_000_000_000;
     let recorder = start("");
     lasted(&recorder);

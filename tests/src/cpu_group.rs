@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Deref;
 
 use crate::control_group::ControlGroup;
+use crate::needs::left_out;
 
 /// In each 100 ms, µs.
 const PERIOD: u32 = 100_000;
@@ -25,22 +26,14 @@ pub struct CpuStat {
 impl CpuGroup {
     /// One of so many percent of a CPU.
     ///
-    /// # Panics
-    /// Where the machine has no such controller: [`Self::try_make`] asks.
+    /// Where the machine has no such controller, the test is left out ([`left_out`]).
     pub fn make(percent: u32) -> Self {
         Self::try_make(percent).unwrap_or_else(|e| {
-            panic!(
-                "this test needs a control group with a limit to its CPU time: {e}; `cargo xtask \
-                 test` leaves it out where there is none"
-            )
+            left_out(&format!("no control group with a limit to its CPU time ({e})"))
         })
     }
 
-    /// The same, where it can be had.
-    ///
-    /// # Errors
-    /// No control group can be made here, or it has no CPU controller.
-    pub fn try_make(percent: u32) -> io::Result<Self> {
+    fn try_make(percent: u32) -> io::Result<Self> {
         let group = ControlGroup::make("cpu")?;
         let quota = PERIOD / 100 * percent;
         if group.is_v2() {

@@ -18,8 +18,10 @@ mod fake_clock;
 mod files;
 pub mod fleet;
 mod ftrace;
+mod interrupt;
 mod kernel;
 mod memory_group;
+mod needs;
 mod perf_stat;
 mod process;
 mod programs;
@@ -28,6 +30,7 @@ mod sandbox;
 pub mod shipping;
 mod tmpfs;
 pub mod wakeups;
+pub mod workload;
 
 pub use bpf::{BpfObject, ObjectKind, bpf_objects, bpf_objects_left};
 pub use control_group::ControlGroup;
@@ -36,10 +39,16 @@ pub use events::{MadeCall, NUMBERED_BASE, Snapshot, numbered_call};
 pub use fake_clock::FakeClock;
 pub use files::{Counts, Files, RingPieces, Tally};
 pub use ftrace::{Ftrace, Traced, traced};
+pub use interrupt::Interrupt;
 pub use kernel::{monotonic_ns, online_cpus, parse_cpu_list, pin_to_cpu, require_kernel};
 pub use memory_group::MemoryGroup;
+pub use needs::{
+    Judge, LEFT_OUT, LEFT_OUT_MARK, RUNNER, left_out, require_pressure, require_program,
+};
 pub use perf_stat::PerfStat;
-pub use process::{bin_dir, die_with_parent, pinned, wait_limited, wait_peak, wait_until};
+pub use process::{
+    bin_dir, die_with_parent, pinned, use_programs, wait_limited, wait_peak, wait_until,
+};
 pub use programs::{c_dynamic, c_program, key_values};
 pub use recorder::{Options, Recorder};
 pub use sandbox::Sandbox;

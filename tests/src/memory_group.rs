@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Deref;
 
 use crate::control_group::ControlGroup;
+use crate::needs::left_out;
 
 /// Its members are those whose ids are written to `cgroup.procs` in its directory.
 #[derive(Debug)]
@@ -13,22 +14,14 @@ pub struct MemoryGroup(ControlGroup);
 impl MemoryGroup {
     /// One of at most so many bytes, without swap.
     ///
-    /// # Panics
-    /// Where the machine has no memory controller: [`Self::try_make`] asks.
+    /// Where the machine has no memory controller, the test is left out ([`left_out`]).
     pub fn make(bytes: u64) -> Self {
         Self::try_make(bytes).unwrap_or_else(|e| {
-            panic!(
-                "this test needs a control group with a limit to its memory: {e}; `cargo xtask \
-                 test` leaves it out where there is none"
-            )
+            left_out(&format!("no control group with a limit to its memory ({e})"))
         })
     }
 
-    /// The same, where it can be had.
-    ///
-    /// # Errors
-    /// No control group can be made here, or it has no memory controller.
-    pub fn try_make(bytes: u64) -> io::Result<Self> {
+    fn try_make(bytes: u64) -> io::Result<Self> {
         let group = ControlGroup::make("memory")?;
         let (files, limits) = if group.is_v2() {
             (["memory.max", "memory.swap.max"], [bytes, 0])

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
@@ -22,10 +23,19 @@ pub(crate) fn repository() -> PathBuf {
     tests.parent().unwrap_or(tests).to_path_buf()
 }
 
-/// Where `flightd` and `flightctl` are: `FLIGHTREC_BIN_DIR`, else `target/release`.
+static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has [`bin_dir`] be this directory, in the whole of this program; what is said first counts.
+pub fn use_programs(dir: PathBuf) {
+    PROGRAMS.get_or_init(|| dir);
+}
+
+/// Where `flightd` and `flightctl` are: what [`use_programs`] says, else `FLIGHTREC_BIN_DIR`, else
+/// `target/debug`.
 pub fn bin_dir() -> PathBuf {
-    std::env::var_os("FLIGHTREC_BIN_DIR")
-        .map_or_else(|| repository().join("target/release"), PathBuf::from)
+    let named = || std::env::var_os("FLIGHTREC_BIN_DIR").map(PathBuf::from);
+    let dir = PROGRAMS.get().cloned().or_else(named);
+    dir.unwrap_or_else(|| repository().join("target/debug"))
 }
 
 /// Has the kernel send `signal` to the child when the thread that spawns it ends. The child starts

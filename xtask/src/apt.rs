@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::architecture::Architecture;
 use anyhow::{Context, Result, ensure};
-use flightrec_format::architecture::Architecture;
 
 use crate::architecture::debians;
 use crate::command::run;
@@ -16,14 +16,14 @@ const SUITES: &[&str] =
 const SECURITY: &[&str] = &["bullseye-security", "bookworm-security", "trixie-security"];
 
 /// An apt with state of its own.
-pub(crate) struct Apt {
+pub struct Apt {
     config: PathBuf,
     downloads: PathBuf,
 }
 
 impl Apt {
     /// In a folder, which is made; asks the mirrors for their lists.
-    pub(crate) fn new(cache: &Path, architecture: Architecture) -> Result<Self> {
+    pub fn new(cache: &Path, architecture: Architecture) -> Result<Self> {
         let debian = debians(architecture);
         let root = cache.join("apt");
         for dir in [
@@ -68,14 +68,14 @@ impl Apt {
     }
 
     /// One of its programs: `apt-cache`, `apt-get`.
-    pub(crate) fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env("APT_CONFIG", &self.config).current_dir(&self.downloads);
         command
     }
 
     /// Unpacks a package (`NAME` or `NAME=VERSION`) into a folder.
-    pub(crate) fn unpack(&self, package: &str, dir: &Path) -> Result<()> {
+    pub fn unpack(&self, package: &str, dir: &Path) -> Result<()> {
         run(self.command("apt-get").args(["-qq", "download", package]))?;
         let name = package.split('=').next().unwrap_or(package);
         let begins = format!("{name}_");

@@ -7,8 +7,8 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::architecture::Architecture;
 use anyhow::{Context, Result, ensure};
-use flightrec_format::architecture::Architecture;
 use nix::unistd::geteuid;
 
 use crate::command::{read, repository, run as run_command};

@@ -2,33 +2,33 @@
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use flightrec_format::architecture::Architecture;
 
 /// A machine, as it is typed: by the kernel's name or by Debian's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Machine {
+pub enum Architecture {
+    /// 64-bit x86.
     #[value(name = "x86_64", alias = "amd64")]
     X86_64,
+    /// 64-bit ARM.
     #[value(name = "aarch64", alias = "arm64")]
     Aarch64,
 }
 
-impl From<Machine> for Architecture {
-    fn from(machine: Machine) -> Self {
-        match machine {
-            Machine::X86_64 => Self::X86_64,
-            Machine::Aarch64 => Self::Aarch64,
+impl Architecture {
+    /// The one that this program was built for.
+    pub const HERE: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
+
+    /// The kernel's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
         }
     }
 }
 
-/// What was typed, or the machine that this program runs on.
-pub(crate) fn wanted(typed: Option<Machine>) -> Architecture {
-    typed.map_or(Architecture::HERE, Architecture::from)
-}
-
 /// Debian's name.
-pub(crate) const fn debians(architecture: Architecture) -> &'static str {
+pub const fn debians(architecture: Architecture) -> &'static str {
     match architecture {
         Architecture::X86_64 => "amd64",
         Architecture::Aarch64 => "arm64",
@@ -59,15 +59,13 @@ mod tests {
 
     #[test]
     fn a_machine_is_typed_as_the_kernel_or_as_debian_calls_it() {
-        for machine in Machine::value_variants() {
-            let architecture = wanted(Some(*machine));
+        for architecture in Architecture::value_variants().iter().copied() {
             for name in [architecture.name(), debians(architecture)] {
-                assert_eq!(Machine::from_str(name, false), Ok(*machine), "{name}");
+                assert_eq!(Architecture::from_str(name, false), Ok(architecture), "{name}");
             }
             assert_eq!(of_debians(debians(architecture)).unwrap(), architecture);
             assert!(target(architecture).starts_with(architecture.name()));
         }
-        assert_eq!(wanted(None), Architecture::HERE);
         assert!(of_debians("riscv64").is_err());
     }
 }

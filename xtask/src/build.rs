@@ -1,23 +1,69 @@
-//! `cargo xtask build`.
+//! Builds: programs as packages have them (profile `release`), and as the demo, the tests and the
+//! tasks run them (profile `dev`).
 
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
+use nix::unistd::geteuid;
 
 use crate::command::{self, repository};
 use crate::reproducible;
 use crate::setup::{self, Scope};
 
-/// Builds the programs; the probes are inside `flightd` (daemon/build.rs compiles them).
-pub(crate) fn programs(scope: Scope) -> Result<()> {
-    build(scope, |_| {})
+/// Builds programs of this repository as tests have them. Whatever is asked for, cargo selects the
+/// features that the tests of the whole workspace have: so nothing is compiled twice.
+///
+/// # Errors
+/// They do not compile.
+pub fn for_tests(programs: &[&str]) -> Result<()> {
+    let mut command = command::cargo();
+    command.args(["build", "--locked", "--workspace"]);
+    command.args(programs.iter().flat_map(|name| ["--bin", name]));
+    // With a test among what is built, cargo selects the features of dev-dependencies, too. This
+    // one is compiled in a second.
+    command.args(["--test", "prebuilt"]);
+    command::run(&mut command)
 }
 
-/// Builds them as packages have them: they tell no path of this machine. Cargo keeps what it
-/// compiles so beside what it compiles otherwise. With them, it makes the manual pages and the
-/// completions that packages have.
+/// Builds a program of this repository, and becomes it.
+pub(crate) fn run_ours(name: &str, arguments: &[OsString]) -> Result<()> {
+    for_tests(&[name])?;
+    become_ours(name, arguments)
+}
+
+fn become_ours(name: &str, arguments: &[OsString]) -> Result<()> {
+    let program = repository().join("target/debug").join(name);
+    let failed = Command::new(&program).args(arguments).exec();
+    Err(failed).with_context(|| format!("can't run {}", program.display()))
+}
+
+/// `cargo xtask demo`.
+pub(crate) fn demo() -> Result<()> {
+    ensure!(
+        geteuid().is_root(),
+        "the demo loads BPF programs into the running kernel: run it as root"
+    );
+    setup::run(Scope::Build)?;
+    println!("building flightd, which records, and flightctl, which shows: some minutes, once");
+    for_tests(&["flightd", "flightctl", "demo"])?;
+    become_ours("demo", &[])
+}
+
+/// Builds the programs as packages have them: optimised as a whole, with debug information.
+///
+/// # Errors
+/// What they need can't be installed, or they do not compile.
+pub fn programs() -> Result<()> {
+    release(|_| {})
+}
+
+/// Builds them so that they tell no path of this machine. Cargo keeps what it compiles so beside
+/// what it compiles otherwise. With them, it makes the manual pages and the completions that
+/// packages have.
 pub(crate) fn for_packages() -> Result<()> {
-    build(Scope::Build, |command| {
+    release(|command| {
         reproducible::placeless(command).args(["-p", MANUAL]);
     })?;
     let manual = repository().join("target/release").join(MANUAL);
@@ -30,12 +76,9 @@ const MANUAL: &str = "flightrec-manual";
 /// Crates of the programs.
 pub(crate) const PROGRAMS: [&str; 3] = ["flightd", "flightctl", "flightrec-ship"];
 
-fn build(scope: Scope, prepare: impl FnOnce(&mut Command)) -> Result<()> {
-    setup::run(scope)?;
-    let mut packages = PROGRAMS.to_vec();
-    // It makes what thousands of hosts ship, for tests.
-    packages.extend((scope == Scope::Test).then_some("flightrec-fleet"));
-    let packages = packages.into_iter().flat_map(|name| ["-p", name]);
+fn release(prepare: impl FnOnce(&mut Command)) -> Result<()> {
+    setup::run(Scope::Build)?;
+    let packages = PROGRAMS.into_iter().flat_map(|name| ["-p", name]);
     let mut command = command::cargo();
     command.args(["build", "--release", "--locked"]).args(packages);
     prepare(&mut command);
@@ -44,7 +87,7 @@ fn build(scope: Scope, prepare: impl FnOnce(&mut Command)) -> Result<()> {
 
 /// Builds, and says where.
 pub(crate) fn run() -> Result<()> {
-    programs(Scope::Build)?;
+    programs()?;
     println!("built: target/release/flightd, target/release/flightctl, target/release/flight-ship");
     Ok(())
 }

@@ -1,20 +1,21 @@
 //! Running other programs.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// What compiles and links C for aarch64, and makes programs for it smaller.
-pub(crate) const CROSS_GCC: &str = "aarch64-linux-gnu-gcc";
-pub(crate) const CROSS_STRIP: &str = "aarch64-linux-gnu-strip";
+/// Compiles and links C for aarch64.
+pub const CROSS_GCC: &str = "aarch64-linux-gnu-gcc";
+/// Makes them smaller.
+pub const CROSS_STRIP: &str = "aarch64-linux-gnu-strip";
 
 /// Names another checkout of the same commit, for which this program then works in the place of its
 /// own.
-pub(crate) const REPOSITORY: &str = "FLIGHTREC_REPOSITORY";
+pub const REPOSITORY: &str = "FLIGHTREC_REPOSITORY";
 
 /// The repository.
-pub(crate) fn repository() -> PathBuf {
+pub fn repository() -> PathBuf {
     if let Some(other) = std::env::var_os(REPOSITORY) {
         return other.into();
     }
@@ -23,19 +24,19 @@ pub(crate) fn repository() -> PathBuf {
 }
 
 /// Where the tools are that `cargo install` builds for this repository.
-pub(crate) fn tools() -> PathBuf {
+pub fn tools() -> PathBuf {
     repository().join("target/tools")
 }
 
 /// `cargo`, in the repository: the one that runs this program.
-pub(crate) fn cargo() -> Command {
+pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(repository());
     command
 }
 
 /// Runs a command, its output going where ours goes.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("can't run {}", shown(command)))?;
     if !status.success() {
         bail!("{} failed ({status})", shown(command));
@@ -44,7 +45,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs a command and returns what it printed; its errors go where ours go.
-pub(crate) fn read(command: &mut Command) -> Result<String> {
+pub fn read(command: &mut Command) -> Result<String> {
     let output = command
         .stderr(Stdio::inherit())
         .output()
@@ -56,14 +57,14 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
 }
 
 /// What a command prints, if it can be run and succeeds: for asking what there is.
-pub(crate) fn probe(command: &mut Command) -> Option<String> {
+pub fn probe(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Has a linter look at a package: fails if it finds an error; where it is not installed, that is
 /// said. `what`: for whom it looks.
-pub(crate) fn lint(what: &str, linter: &mut Command) -> Result<()> {
+pub fn lint(what: &str, linter: &mut Command) -> Result<()> {
     if probe(Command::new(linter.get_program()).arg("--version")).is_none() {
         let name = linter.get_program().display();
         println!("{what}: left out: the package was not looked at by {name}, which is not there");
@@ -72,8 +73,21 @@ pub(crate) fn lint(what: &str, linter: &mut Command) -> Result<()> {
     run(linter)
 }
 
+/// Says what went wrong, if anything did; the program's exit code.
+pub fn end(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            // Not by `Result` from main, which prints a backtrace where RUST_BACKTRACE is set:
+            // these are messages for people.
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// The command as it would be typed.
-pub(crate) fn shown(command: &Command) -> String {
+pub fn shown(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(name).chain(command.get_args());
     let mut line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");

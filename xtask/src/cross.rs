@@ -10,8 +10,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::architecture::Architecture;
 use anyhow::{Context, Result, bail, ensure};
-use flightrec_format::architecture::Architecture;
 
 use crate::apt::Apt;
 use crate::architecture::target;
@@ -30,30 +30,33 @@ const DEBIANS_LIBRARIES: &str = "/usr/lib/rustlib";
 const LIBRARIES: &str = "lib/rustlib";
 
 /// Where the programs are, once they are built.
-pub(crate) fn programs() -> PathBuf {
+pub fn programs() -> PathBuf {
     repository().join("target").join(TARGET).join("release")
 }
 
 /// Installs what it needs.
-pub(crate) fn setup() -> Result<()> {
+pub fn setup() -> Result<()> {
     setup::run(Scope::Cross)
 }
 
 /// Builds what `cargo xtask build` does.
-pub(crate) fn build() -> Result<()> {
+pub fn build() -> Result<()> {
     setup()?;
     let packages = build::PROGRAMS.into_iter().flat_map(|name| ["-p", name]);
     run(command(&[])?.args(packages))
 }
 
-/// Builds this program, for what it does in a machine; says where it is.
-pub(crate) fn xtask() -> Result<PathBuf> {
-    run(command(&[])?.args(["-p", "xtask"]))?;
-    Ok(programs().join("xtask"))
+/// Builds the program of the system tests, for what it does in a machine; says where it is.
+///
+/// # Errors
+/// What it needs can't be had, or it does not compile.
+pub fn system_tests() -> Result<PathBuf> {
+    run(command(&[])?.args(["-p", "flightrec-system-tests"]))?;
+    Ok(programs().join("system-tests"))
 }
 
 /// Builds, and says where.
-pub(crate) fn build_and_tell() -> Result<()> {
+pub fn build_and_tell() -> Result<()> {
     build()?;
     println!("built: flightd, flightctl and flight-ship in {}", programs().display());
     Ok(())
@@ -61,7 +64,7 @@ pub(crate) fn build_and_tell() -> Result<()> {
 
 /// `cargo build` of a release, for the target. `flags`: for the compiler, beside those that all
 /// packages are built with.
-pub(crate) fn command(flags: &[&str]) -> Result<Command> {
+pub fn command(flags: &[&str]) -> Result<Command> {
     if Architecture::HERE == Architecture::Aarch64 {
         bail!("this is an aarch64 machine: `cargo xtask build` builds for it");
     }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::architecture::Architecture;
 use anyhow::{Context, Result, ensure};
-use flightrec_format::architecture::Architecture;
 
 use crate::architecture::target;
 use crate::command::{CROSS_STRIP, lint, read};
@@ -23,7 +23,7 @@ const CROSS_GLIBC: (u32, u32) = (2, 34);
 /// # Errors
 /// Whatever a step says; cargo-deb is built into target/tools first where it is missing (it needs
 /// the registry then).
-pub(crate) fn run(version: Option<&str>, architecture: Architecture) -> Result<PathBuf> {
+pub fn run(version: Option<&str>, architecture: Architecture) -> Result<PathBuf> {
     // Manual pages and completions are the same for every machine.
     build::for_packages()?;
     let mut deb = Command::new(tool::install("cargo-deb", CARGO_DEB, &[])?);

@@ -8,12 +8,12 @@ use anyhow::Result;
 use crate::command::read;
 
 /// Names of the shared libraries that a program needs itself, such as `libc.so.6`.
-pub(crate) fn libraries(program: &Path) -> Result<Vec<String>> {
+pub fn libraries(program: &Path) -> Result<Vec<String>> {
     Ok(needed(&read(readelf().arg("-d").arg(program))?))
 }
 
 /// The oldest glibc that a program runs with; none: it needs none.
-pub(crate) fn glibc(program: &Path) -> Result<Option<(u32, u32)>> {
+pub fn glibc(program: &Path) -> Result<Option<(u32, u32)>> {
     Ok(newest_glibc(&read(readelf().arg("-V").arg(program))?))
 }
 

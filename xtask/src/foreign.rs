@@ -5,13 +5,13 @@
 use std::fs;
 use std::path::Path;
 
+use crate::architecture::Architecture;
 use anyhow::{Context, Result};
-use flightrec_format::architecture::Architecture;
 use nix::mount::{MsFlags, mount, umount};
 
 /// Debian's rule for the kernel (package qemu-user-static). By its flag F the kernel opens the
 /// emulation once, so it need not be in a root file system whose programs are run.
-pub(crate) const RULE: &str = "/usr/lib/binfmt.d/qemu-aarch64.conf";
+pub const RULE: &str = "/usr/lib/binfmt.d/qemu-aarch64.conf";
 /// Where rules are.
 const RULES: &str = "/proc/sys/fs/binfmt_misc";
 /// Its name there.
@@ -19,7 +19,7 @@ const NAME: &str = "qemu-aarch64";
 
 /// While this is, programs for aarch64 can be run.
 #[derive(Debug)]
-pub(crate) struct Foreign {
+pub struct Foreign {
     mounted: bool,
     added: bool,
 }
@@ -29,7 +29,7 @@ impl Foreign {
     ///
     /// # Errors
     /// The kernel has no `binfmt_misc`, or there is no emulation.
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let mut foreign = Self { mounted: false, added: false };
         if Architecture::HERE == Architecture::Aarch64 {
             return Ok(foreign);

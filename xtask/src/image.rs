@@ -18,7 +18,7 @@ use crate::build;
 use crate::command::{read, repository, run as run_command};
 
 /// What the image is called where it is loaded.
-pub(crate) const NAME: &str = "localhost/flightrec";
+pub const NAME: &str = "localhost/flightrec";
 /// The programs in it.
 const PROGRAMS: [&str; 2] = ["flightd", "flightctl"];
 /// Files of its own.
@@ -39,7 +39,7 @@ const DIRECTORIES: [&str; 7] =
 ///
 /// # Errors
 /// Whatever a step says.
-pub(crate) fn run(as_built: bool) -> Result<PathBuf> {
+pub fn run(as_built: bool) -> Result<PathBuf> {
     if !as_built {
         build::for_packages()?;
     }

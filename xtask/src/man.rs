@@ -7,7 +7,6 @@ use crate::setup::{self, Scope};
 
 /// Makes manual pages and completions from the programs' own definitions, and says where they are.
 pub(crate) fn run() -> Result<()> {
-    // The daemon's command line comes with the daemon, whose build needs what compiles the probes.
     setup::run(Scope::Build)?;
     command::run(command::cargo().args([
         "run",

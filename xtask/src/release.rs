@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::architecture::Architecture;
 use anyhow::{Context, Result, ensure};
-use flightrec_format::architecture::Architecture;
 
 use crate::command::{read, run as run_command};
 use crate::setup::{self, Scope};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::architecture::Architecture;
 use anyhow::{Result, ensure};
-use flightrec_format::architecture::Architecture;
 
 use crate::command::{lint, read, repository};
 use crate::reproducible::timed;
@@ -27,7 +27,7 @@ const SAME: [&str; 3] = [
 ///
 /// # Errors
 /// Whatever a step says.
-pub(crate) fn run() -> Result<PathBuf> {
+pub fn run() -> Result<PathBuf> {
     setup::run(Scope::Package)?;
     build::for_packages()?;
     static_program::flightctl(Architecture::HERE)?;

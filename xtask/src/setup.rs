@@ -4,14 +4,15 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
+use flightrec_probes_build::Toolchain;
 use nix::unistd::geteuid;
 
-use crate::command::{CROSS_GCC, cargo, probe, run as run_command, shown, tools};
-use crate::{bpf_toolchain, foreign};
+use crate::command::{CROSS_GCC, cargo, probe, repository, run as run_command, shown, tools};
+use crate::foreign;
 
 /// What is to be set up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// Building.
     Build,
     /// Building, and testing on the running kernel.
@@ -32,6 +33,8 @@ pub(crate) enum Scope {
     CrossVm,
     /// What that needs, and making the Debian that boots there.
     CrossBoot,
+    /// Compiling the probes.
+    Probes,
 }
 
 impl Scope {
@@ -42,6 +45,7 @@ impl Scope {
             Self::Arch => matches!(need, Self::Build | Self::Package | Self::Arch),
             Self::Cross => matches!(need, Self::Build | Self::Cross),
             Self::CrossVm => matches!(need, Self::Build | Self::Cross | Self::CrossVm),
+            Self::Probes => matches!(need, Self::Build | Self::Probes),
             Self::CrossBoot => Self::CrossVm.covers(need) || need == self,
             _ => need == self || need < self && need <= Self::Test,
         }
@@ -87,10 +91,18 @@ struct Need {
 
 const NEEDS: &[Need] = &[
     Need {
+        what: "a C compiler",
+        why: "compiles zstd, which is C, and links programs",
+        scope: Scope::Build,
+        is_there: || probe(Command::new("cc").arg("--version")).is_some(),
+        packages: &["gcc", "libc6-dev"],
+        otherwise: "install a C compiler",
+    },
+    Need {
         what: "a Rust compiler with `core` for bpfel-unknown-none",
         why: "compiles the probes",
-        scope: Scope::Build,
-        is_there: bpf_toolchain::is_there,
+        scope: Scope::Probes,
+        is_there: || Toolchain::has_compiler(&repository()),
         packages: &["rustc-web", "cargo-web", "libstd-rust-web-dev-bpf"],
         otherwise: "rustup toolchain install nightly-2026-05-20 --profile minimal --component \
                     rust-src",
@@ -98,7 +110,7 @@ const NEEDS: &[Need] = &[
     Need {
         what: "bpf-linker 0.13.0 in target/tools",
         why: "links the probes",
-        scope: Scope::Build,
+        scope: Scope::Probes,
         is_there: has_linker,
         packages: &["llvm-22-dev", "libpolly-22-dev", "libzstd-dev"],
         otherwise: "add the LLVM project's own apt repository (its script: `llvm.sh 22`), then \
@@ -292,7 +304,7 @@ fn has_library(compiler: &str, file: &str) -> bool {
 }
 
 /// Installs what is missing; says what, and why. Where it can't, says what to type.
-pub(crate) fn run(scope: Scope) -> Result<()> {
+pub fn run(scope: Scope) -> Result<()> {
     let missing = missing(scope);
     if missing.is_empty() {
         println!("setup: all is there");
@@ -310,7 +322,7 @@ pub(crate) fn run(scope: Scope) -> Result<()> {
     if !packages.is_empty() {
         install(&packages, &missing)?;
     }
-    if !has_linker() {
+    if scope.covers(Scope::Probes) && !has_linker() {
         install_linker()?;
     }
     let left: Vec<&str> = self::missing(scope).iter().map(|need| need.what).collect();
@@ -412,7 +424,18 @@ fn ways(needs: &[&Need]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use flightrec_probes_build::pinned_nightly;
+
     use super::*;
+
+    #[test]
+    fn the_stable_compiler_is_the_one_of_the_workspace() {
+        let manifest = include_str!("../../Cargo.toml");
+        let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+        let version = version.expect("a rust-version").trim_matches('"');
+        let pinned = include_str!("../../rust-toolchain.toml");
+        assert!(pinned.contains(&format!("\nchannel = \"{version}.0\"\n")), "{pinned}");
+    }
 
     #[test]
     fn texts_name_the_pinned_versions() {
@@ -420,7 +443,9 @@ mod tests {
         assert_eq!(linker.what, format!("bpf-linker {LINKER} in target/tools"));
         assert!(linker.packages.contains(&&*format!("llvm-{LLVM}-dev")), "{:?}", linker.packages);
         assert!(linker.otherwise.contains(&format!("llvm.sh {LLVM}")), "{}", linker.otherwise);
-        let compiler = NEEDS.first().expect("a need").otherwise;
-        assert!(compiler.contains(&format!("install {} ", bpf_toolchain::NIGHTLY)), "{compiler}");
+        let compiler = NEEDS.iter().find(|need| need.why == "compiles the probes");
+        let compiler = compiler.expect("a need").otherwise;
+        let nightly = pinned_nightly(&repository()).expect("a nightly");
+        assert!(compiler.contains(&format!("install {nightly} ")), "{compiler}");
     }
 }

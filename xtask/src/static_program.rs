@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::architecture::Architecture;
 use anyhow::{Result, ensure};
-use flightrec_format::architecture::Architecture;
 
 use crate::architecture::target;
 use crate::command::{cargo, probe, repository, run};
@@ -17,7 +17,7 @@ const STATIC: &str = "-Ctarget-feature=+crt-static";
 
 /// Where it is, once it is built: beside manual pages and completions, where packages take things
 /// from.
-pub(crate) fn path(architecture: Architecture) -> PathBuf {
+pub fn path(architecture: Architecture) -> PathBuf {
     let target = repository().join("target");
     if architecture == Architecture::HERE {
         target.join("static/flightctl")
@@ -31,7 +31,7 @@ pub(crate) fn path(architecture: Architecture) -> PathBuf {
 ///
 /// # Errors
 /// Without glibc's static library: what to type.
-pub(crate) fn flightctl(architecture: Architecture) -> Result<PathBuf> {
+pub fn flightctl(architecture: Architecture) -> Result<PathBuf> {
     let mut command = if architecture == Architecture::HERE {
         here(target(architecture))?
     } else {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::architecture::Architecture;
 use anyhow::{Context, Result};
-use flightrec_format::architecture::Architecture;
 
 use crate::architecture::of_debians;
 use crate::command::{lint, read, repository, run as run_command};
@@ -43,7 +43,7 @@ const MORE: [(&str, &str, &str); 4] = [
 ///
 /// # Errors
 /// Whatever a step says.
-pub(crate) fn run(architecture: Architecture) -> Result<PathBuf> {
+pub fn run(architecture: Architecture) -> Result<PathBuf> {
     setup::run(Scope::Package)?;
     of_package(&deb::run(None, architecture)?)
 }
@@ -52,7 +52,7 @@ pub(crate) fn run(architecture: Architecture) -> Result<PathBuf> {
 ///
 /// # Errors
 /// Whatever a step says.
-pub(crate) fn of_package(package: &Path) -> Result<PathBuf> {
+pub fn of_package(package: &Path) -> Result<PathBuf> {
     setup::run(Scope::Package)?;
     lint("tarball", Command::new("shellcheck").arg(repository().join(INSTALLER)))?;
     let debians = read(Command::new("dpkg-deb").arg("-f").arg(package).arg("Architecture"))?;

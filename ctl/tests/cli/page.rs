@@ -9,6 +9,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Rename, StringStatus};
 use flightrec_format::decode::{Body, Call, Event, Plain, Text};
 use flightrec_format::meta::Meta;
+use flightrec_tests::Judge;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -360,8 +361,8 @@ fn texts(of: &Value) -> Vec<&str> {
 }
 
 #[test]
-#[ignore = "needs Chromium: tests/judges/chromium/setup.sh installs it"]
 fn a_browser_shows_it() {
+    Judge::CHROMIUM.require();
     let dir = hostile();
     let (output, path) = page(&dir, &["--last", "1s"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -389,8 +390,8 @@ fn a_browser_shows_it() {
 }
 
 #[test]
-#[ignore = "needs Chromium: tests/judges/chromium/setup.sh installs it"]
 fn a_browser_shows_a_million_events() {
+    Judge::CHROMIUM.require();
     let dir = busy(1_100_000);
     let (output, path) = page(&dir, &["--last", "9s"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

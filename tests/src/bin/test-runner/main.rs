@@ -1,0 +1,118 @@
+//! The runner of all tests: `cargo xtask test` builds them and starts it.
+//!
+//! Each test is a process of its own, in a directory for temporary files that must be empty
+//! afterwards. Those of the running kernel run one at a time, since a recorder watches the whole
+//! machine; the others run beside them on the remaining CPUs. A test that finds that the machine
+//! lacks something says so ([`flightrec_tests::left_out`]) and counts as skipped, with the reason.
+//! At the end, nothing may be left on the machine ([`machine::Machine`]).
+
+mod catalogue;
+mod machine;
+mod process;
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::thread;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+use nix::sys::prctl::set_child_subreaper;
+
+use crate::catalogue::{Catalogue, Test};
+use crate::machine::Machine;
+use crate::report::Report;
+
+/// Run the tests.
+///
+/// `base`, the layer that runs if none is named, is everything that a change can break. `long` is
+/// what takes long by nature: storms, hours of files, campaigns of kills. What needs a machine of
+/// its own has commands of its own: cargo xtask vm, service, bare, kubernetes, calm.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask test")]
+struct Args {
+    /// Run only tests whose names contain one of these [default: all]. A name begins with its
+    /// crate.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// The layer to run.
+    #[arg(long, value_enum, default_value_t = Layer::Base)]
+    layer: Layer,
+    /// Skip the tests that need root and BPF.
+    #[arg(long)]
+    without_kernel: bool,
+    /// Print the names of the tests and run none.
+    #[arg(long)]
+    list: bool,
+    /// The tests that were built, a file of JSON.
+    #[arg(long, hide = true)]
+    tests: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Layer {
+    /// Everything that a change can break.
+    Base,
+    /// What takes long by nature.
+    Long,
+    /// Both.
+    All,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all went well.
+fn run(args: &Args) -> Result<bool> {
+    let mut catalogue = Catalogue::read(&args.tests)?;
+    catalogue.select(args);
+    if args.list {
+        catalogue.tests.iter().for_each(|test| println!("{}", test.full_name()));
+        return Ok(true);
+    }
+    // What a test leaves running becomes a child of this process, so that it is found.
+    set_child_subreaper(true)?;
+    let machine = Machine::look()?;
+    let report = Mutex::new(Report::new(catalogue.tests.len()));
+    let (kernel, others): (Vec<Test>, Vec<Test>) =
+        std::mem::take(&mut catalogue.tests).into_iter().partition(|test| test.is_of_kernel);
+    let (kernel, others) = (Queue::new(kernel), Queue::new(others));
+    thread::scope(|scope| {
+        let workers = thread::available_parallelism().map_or(1, usize::from).max(2);
+        for worker in 0..workers {
+            let (report, kernel, others) = (&report, &kernel, &others);
+            scope.spawn(move || {
+                let first = if worker == 0 { Some(kernel) } else { None };
+                for test in first.into_iter().chain([others]).flat_map(Queue::take) {
+                    let outcome = process::run(&test);
+                    report.lock().unwrap_or_else(|e| e.into_inner()).add(&test, outcome);
+                }
+            });
+        }
+    });
+    let report = report.into_inner().unwrap_or_else(|e| e.into_inner());
+    Ok(report.finish(&machine.left(), &catalogue))
+}
+
+/// Tests that wait for their turn.
+struct Queue(Mutex<std::vec::IntoIter<Test>>);
+
+impl Queue {
+    fn new(tests: Vec<Test>) -> Self {
+        Self(Mutex::new(tests.into_iter()))
+    }
+
+    /// The tests that nobody else has taken.
+    fn take(&self) -> impl Iterator<Item = Test> {
+        std::iter::from_fn(|| self.0.lock().unwrap_or_else(|e| e.into_inner()).next())
+    }
+}

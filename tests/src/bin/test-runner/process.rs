@@ -1,0 +1,103 @@
+//! A test in a process of its own.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use flightrec_tests::{LEFT_OUT, LEFT_OUT_MARK, RUNNER, die_with_parent, wait_limited};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::catalogue::Test;
+use crate::machine;
+
+/// Ends a test that hangs; far more than any needs on a machine that is busy with other things.
+const LIMIT: Duration = Duration::from_mins(10);
+
+/// How a test ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) verdict: Verdict,
+    pub(crate) took: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Passed,
+    /// The machine lacks what it needs.
+    LeftOut(String),
+    /// Why, and what it wrote.
+    Failed(String, String),
+}
+
+/// Runs a test to its end.
+pub(crate) fn run(test: &Test) -> Outcome {
+    let began = Instant::now();
+    let verdict = attempt(test)
+        .unwrap_or_else(|e| Verdict::Failed(format!("can't run it: {e}"), String::new()));
+    Outcome { verdict, took: began.elapsed() }
+}
+
+fn attempt(test: &Test) -> io::Result<Verdict> {
+    let scratch = tempfile::Builder::new().prefix("flightrec-test-").tempdir()?;
+    // Also for what a test runs as another user.
+    fs::set_permissions(scratch.path(), Permissions::from_mode(0o1777))?;
+    let mut output = tempfile::tempfile()?;
+    let mut command = Command::new(&test.executable);
+    command.args(["--exact", &test.name, "--nocapture", "--include-ignored"]);
+    command.current_dir(&test.directory).env("CARGO_MANIFEST_DIR", &test.directory);
+    command.env("TMPDIR", scratch.path()).env(RUNNER, "1");
+    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
+    let mut child = die_with_parent(command.process_group(0), Signal::SIGKILL).spawn()?;
+    let group = Pid::from_raw(child.id() as i32);
+    let status = wait_limited(&mut child, LIMIT)?;
+    if status.is_none() {
+        // It may have ended just now.
+        let _ = killpg(group, Signal::SIGKILL);
+        child.wait()?;
+    }
+    let text = written(&mut output)?;
+    let left = left(test, scratch)?;
+    Ok(match (status, left) {
+        (Some(status), _) if status.code() == Some(LEFT_OUT) => {
+            let why = text.lines().find_map(|line| line.strip_prefix(LEFT_OUT_MARK));
+            Verdict::LeftOut(why.unwrap_or("it does not say why").to_owned())
+        }
+        (Some(status), None) if status.success() && has_run(&text) => Verdict::Passed,
+        (Some(status), Some(left)) if status.success() => Verdict::Failed(left, text),
+        (Some(status), _) => Verdict::Failed(ended(status), text),
+        (None, _) => Verdict::Failed(format!("it was ended after {} s", LIMIT.as_secs()), text),
+    })
+}
+
+/// Whether the one test ran: a name that no test has is no error of its program.
+fn has_run(text: &str) -> bool {
+    text.contains("test result: ok. 1 passed")
+}
+
+fn ended(status: ExitStatus) -> String {
+    if status.success() { "no test of this name ran".to_owned() } else { status.to_string() }
+}
+
+fn written(output: &mut File) -> io::Result<String> {
+    output.rewind()?;
+    let mut bytes = Vec::new();
+    output.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What a test has left behind, in words.
+fn left(test: &Test, scratch: TempDir) -> io::Result<Option<String>> {
+    let entries = fs::read_dir(scratch.path())?.flatten();
+    let mut left: Vec<String> =
+        entries.map(|entry| format!("{} in TMPDIR", entry.file_name().to_string_lossy())).collect();
+    if test.is_of_kernel {
+        left.extend(machine::processes_left(scratch.path()));
+    }
+    scratch.close()?;
+    Ok((!left.is_empty()).then(|| format!("it left behind: {}", left.join(", "))))
+}
