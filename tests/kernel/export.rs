@@ -64,7 +64,7 @@ impl Saved {
         assert!(mark.status.success(), "{mark:?}");
         let saved = Self { recorder, dir };
         let file = saved.file();
-        let args = ["save", "--last", "10s", "-o"].map(str::to_owned);
+        let args = ["save", "--last", "1h", "-o"].map(str::to_owned);
         let output = saved.recorder.flightctl(&[&args[..], &[file]].concat());
         assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
         saved
