@@ -1,43 +1,24 @@
 //! Run-queue lengths against a construction whose lengths are known.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use flightrec_format::decode::{Body, Event};
-use flightrec_tests::{c_program, online_cpus};
+use flightrec_tests::{PATIENCE, c_program, online_cpus, wait_until};
 
+use crate::samples::Off;
 use crate::support::{dump, nice, run, snapshot, start};
 
+/// A CPU of a machine that is not busy is idle within this time.
+const SOON: Duration = Duration::from_secs(3);
 /// Wakeups of the sleeper.
 const SLEEPS: usize = 40;
-
-/// Threads that ran or waited for a CPU when the recording began, and where: of those the first that
-/// is recorded is that they run.
-fn at_first(events: &[Event]) -> HashMap<u32, u16> {
-    let mut first: HashMap<u32, Option<u16>> = HashMap::new();
-    for event in events {
-        match event.body {
-            Body::Switch { next, .. } => {
-                first.entry(event.tid).or_insert(Some(event.cpu));
-                first.entry(next).or_insert(Some(event.cpu));
-            }
-            // A thread that waits is moved by what lets it run, which is recorded before.
-            Body::Migrate { thread, from, .. } => {
-                first.entry(thread).or_insert(Some(from));
-            }
-            Body::Waking { wakee, .. } => {
-                first.entry(wakee).or_insert(None);
-            }
-            _ => {}
-        }
-    }
-    first.into_iter().filter_map(|(tid, cpu)| Some((tid, cpu?))).collect()
-}
 
 /// At each wakeup of the sleeper, its time, and how many threads but `ours` were runnable on `cpu`:
 /// those that the last event of theirs left running or waiting there. The machine has other things
 /// to do as well.
 fn others(events: &[Event], cpu: u16, sleeper: u32, ours: &HashSet<u32>) -> Vec<(u64, usize)> {
-    let mut runnable = at_first(events);
+    let mut runnable: HashMap<u32, u16> = HashMap::new();
     let mut counts = Vec::new();
     for event in events {
         match event.body {
@@ -73,6 +54,16 @@ fn others(events: &[Event], cpu: u16, sleeper: u32, ours: &HashSet<u32>) -> Vec<
 fn counted(hogs: usize) {
     let recorder = start("");
     let cpu = *online_cpus().last().expect("a CPU");
+    // Lengths are known from the moment when the CPU was idle for the first time.
+    let idle = |event: &Event| {
+        usize::from(event.cpu) == cpu && matches!(event.body, Body::Switch { next: 0, .. })
+    };
+    let was_idle = || snapshot(&recorder).events.iter().any(idle);
+    // Beside programs that never sleep it never is; but a CPU that comes back begins idle.
+    if !wait_until(SOON, was_idle) {
+        drop(Off::new(cpu));
+    }
+    assert!(wait_until(PATIENCE, was_idle), "CPU {cpu} was never idle, and can't be switched off");
     let ids = run(
         &c_program("hogs", &[]),
         &[&hogs.to_string(), &cpu.to_string(), &SLEEPS.to_string(), "5000"],
@@ -85,10 +76,7 @@ fn counted(hogs: usize) {
     );
     let wakeup = format!("(RUNQ hardirq) #{cpu} {sleeper} sleeper[n:{}] qlen:", nice());
     let snapshot = snapshot(&recorder);
-    // Before, costs were measured, partly without wakeups.
-    let started = snapshot.events.partition_point(|event| event.time < snapshot.meta.started);
-    let threads = snapshot.threads_of(pid);
-    let others = others(&snapshot.events[started..], cpu as u16, sleeper, &threads);
+    let others = others(&snapshot.events, cpu as u16, sleeper, &snapshot.threads_of(pid));
     let lines = lines.iter().filter(|line| line.text.contains(&format!(" {sleeper} ")));
     let lines: Vec<&str> = lines.map(|line| &*line.text).collect();
     assert_eq!(lines.len(), others.len(), "wakeups of the sleeper: {lines:#?}");
