@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use flightrec_tests::azure_server::{ACCOUNT, AzureServer, KEY};
 use flightrec_tests::shipping::{S3Server, Shipper};
-use flightrec_tests::{Judge, wait_until};
+use flightrec_tests::{Judge, PATIENCE, wait_until};
 use tempfile::TempDir;
 
 use crate::compact;
@@ -179,7 +179,7 @@ fn azure_has_objects_of_many_blocks_whoever_is_killed() {
         let blocks = || server.begun().expect("names").into_values().sum::<usize>();
         let new = 1 + round as usize % 2;
         let has_begun = || blocks() >= before + new;
-        assert!(wait_until(Duration::from_mins(1), has_begun), "{before}: {}", shipper.log());
+        assert!(wait_until(PATIENCE, has_begun), "{before}: {}", shipper.log());
         thread::sleep(Duration::from_millis(100 * round));
         shipper.kill();
         // Some blocks of an object are there, and not the object.

@@ -87,7 +87,7 @@ fn paths_long_and_two_and_hostile() {
 
         let lines = dump(
             recorder,
-            &["--last", "1m", "--tid", &pid.to_string(), "--event", "sys_enter,sys_exit"],
+            &["--last", "1h", "--tid", &pid.to_string(), "--event", "sys_enter,sys_exit"],
         );
         for text in [
             format!(r#"rename("{from}", "{to}") -->"#),
@@ -170,7 +170,7 @@ fn seccomp_denies_and_there_is_no_entry() {
         assert!(denied.enter.is_none());
         assert_eq!((denied.ret, denied.args().len(), denied.args()[1]), (Some(-1), 2, 0o700));
         let lines =
-            dump(recorder, &["--last", "1m", "--tid", &pid.to_string(), "--syscall", "mkdir"]);
+            dump(recorder, &["--last", "1h", "--tid", &pid.to_string(), "--syscall", "mkdir"]);
         let [line] = &lines[..] else { panic!("{lines:?}") };
         assert_eq!(line.text, r#"mkdir("/tmp/flightrec-denied", 0700) <-- -1 EPERM"#);
     });
@@ -222,7 +222,7 @@ fn an_interrupted_call_is_restarted() {
             .take_while(|name| *name != "read");
         assert_eq!(between.collect::<Vec<_>>(), ["write", "rt_sigreturn"]);
         let lines =
-            dump(recorder, &["--last", "1m", "--tid", &pid.to_string(), "--syscall", "read"]);
+            dump(recorder, &["--last", "1h", "--tid", &pid.to_string(), "--syscall", "read"]);
         assert!(
             lines.iter().any(|line| line.text.starts_with("read <-- -512 ERESTARTSYS (")),
             "{lines:?}"
@@ -257,7 +257,7 @@ fn a_thread_executes_and_takes_its_leaders_id() {
         let left = snapshot.calls_named(pid, "execve").into_iter().next_back().expect("its return");
         assert_eq!((left.ret, left.args().len()), (Some(0), 0));
 
-        let lines = dump(recorder, &["--last", "1m", "--pid", &pid.to_string()]);
+        let lines = dump(recorder, &["--last", "1h", "--pid", &pid.to_string()]);
         let exec = lines
             .iter()
             .find(|line| line.text.ends_with(&format!("(was thread {thread})")))
@@ -297,7 +297,7 @@ fn a_path_in_a_page_that_was_never_touched() {
             (StringStatus::Whole, &b"/etc/hostname"[..])
         );
         let lines =
-            dump(recorder, &["--last", "1m", "--tid", &pid.to_string(), "--syscall", "openat"]);
+            dump(recorder, &["--last", "1h", "--tid", &pid.to_string(), "--syscall", "openat"]);
         assert!(lines.iter().any(|line| line.text.contains("\"/etc/hostname\"")), "{lines:?}");
     });
 }

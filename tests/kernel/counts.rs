@@ -26,7 +26,7 @@ fn agree(recorder: &Recorder, script: &str, pairs: &[Pair], programs: &[&str]) {
     let lost = lost_of_trace(&status(recorder), programs) - before;
     let pid: u64 = printed["pid"].parse().expect("a number");
     for (tracepoint, kind) in pairs {
-        let events = valid_dump(recorder, &["--last", "1m", "--event", kind]);
+        let events = valid_dump(recorder, &["--last", "1h", "--event", kind]);
         // The counter ends with the process, before its parent is told.
         let is_own = |event: &&Value| event["pid"] == pid && event["signal"] != "SIGCHLD";
         let recorded = events.iter().filter(is_own).count() as u64;

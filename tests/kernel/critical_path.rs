@@ -9,7 +9,7 @@ use flightrec_tests::{Judge, Options, Recorder, require_kernel};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::export::perfetto;
+use crate::export::{perfetto, require_perfetto};
 use crate::why::{Incident, SlowDisk, expected};
 
 /// Incidents in which a thread waits for another one.
@@ -151,6 +151,7 @@ fn outcome(answer: &Value, path: &[Value], slept: &[Value]) -> Outcome {
 fn whom_perfetto_says_a_thread_waited_for() {
     Judge::PERFETTO.require();
     require_kernel();
+    require_perfetto();
     let dir = TempDir::new().expect("a directory");
     let _slow = SlowDisk::make(dir.path());
     let recorder = Recorder::start(Options::default());

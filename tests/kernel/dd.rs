@@ -69,7 +69,7 @@ fn dd_is_recorded_whole_by_tracepoint_programs() {
 fn dd_reads_well() {
     let recorder = start("");
     let (pid, ..) = dd();
-    let lines = dump(&recorder, &["--last", "60s", "--pid", &pid.to_string(), "--strict"]);
+    let lines = dump(&recorder, &["--last", "1h", "--pid", &pid.to_string(), "--strict"]);
     let writes: Vec<_> = lines.iter().filter(|line| line.text.starts_with("write")).collect();
     assert_eq!(writes.len(), 2 * WRITES);
     for pair in writes.chunks(2) {

@@ -84,7 +84,7 @@ impl Loop {
 
     /// The events of its requests.
     fn events(&self, recorder: &Recorder) -> Vec<Value> {
-        let args = ["--last", "1m", "--event", KINDS];
+        let args = ["--last", "1h", "--event", KINDS];
         let events = valid_dump(recorder, &args).into_iter();
         events.filter(|event| event["device"] == self.name()).collect()
     }
@@ -136,7 +136,7 @@ fn requests_are_those_that_the_kernel_counts() {
             disk.stat().iter().zip(before.0).map(|(now, then)| now - then).collect();
         let events = disk.events(&recorder);
         let lost = lost(&recorder) - before.1;
-        let by_device = valid_dump(&recorder, &["--last", "1m", "--device", &disk.device]);
+        let by_device = valid_dump(&recorder, &["--last", "1h", "--device", &disk.device]);
         assert_eq!(by_device, events, "all of the disk's, and no others");
         eprintln!("{scheduler}: counted {counted:?}, {} events, {lost} lost", events.len());
 
@@ -181,7 +181,7 @@ fn a_call_has_the_requests_that_it_waited_for() {
     let disk = Loop::new("mq-deadline");
     disk.read(20);
     disk.write(4);
-    let calls = valid_dump(&recorder, &["--last", "1m", "--comm", "dd", "--event", "sys_exit"]);
+    let calls = valid_dump(&recorder, &["--last", "1h", "--comm", "dd", "--event", "sys_exit"]);
     let of_disk = |call: &&Value| call["disk_requests"].is_u64();
     let lost = lost(&recorder);
     let waited = |name: &str| {
@@ -197,13 +197,13 @@ fn a_call_has_the_requests_that_it_waited_for() {
         assert!(ns("disk_busy_ns") <= all && ns("disk_requests") >= 1, "{call}");
     }
     assert!(lost > 0 || waited("fsync").len() == 1, "{calls:#?}");
-    let lines = dump(&recorder, &["--last", "1m", "--comm", "dd", "--event", "sys_exit"]);
+    let lines = dump(&recorder, &["--last", "1h", "--comm", "dd", "--event", "sys_exit"]);
     let notes = lines.iter().filter(|line| line.text.contains(") disk: 1 request in "));
     assert!(notes.count() as u64 + lost >= 20, "{lines:#?}");
 
     // Who asks for the thread finds the ends of its requests, whoever was interrupted by them.
     let tid = &waited("read").first().expect("a read")["tid"];
-    let args = ["--last", "1m", "--tid", &tid.to_string(), "--event", "block_complete"];
+    let args = ["--last", "1h", "--tid", &tid.to_string(), "--event", "block_complete"];
     let ended = valid_dump(&recorder, &args);
     let own = ended.iter().filter(|event| &event["issued_by"] == tid);
     assert!(own.count() as u64 + lost >= 20, "{ended:#?}");
@@ -226,7 +226,7 @@ fn a_page_fault_has_the_requests_that_it_waited_for() {
     let printed = output(Command::new("python3").args(["-c", &script]));
     let pid = printed.split(' ').next().expect("an id");
     let tid: u64 = pid.parse().expect("a number");
-    let args = ["--last", "1m", "--tid", pid, "--event", "switch,stack,sys_enter,sys_exit"];
+    let args = ["--last", "1h", "--tid", pid, "--event", "switch,stack,sys_enter,sys_exit"];
     let events = valid_dump(&recorder, &args);
     let is_back = |event: &&Value| event["event"] == "switch" && event["next_tid"] == tid;
     let waits: Vec<&Value> =
@@ -251,7 +251,7 @@ fn a_page_fault_has_the_requests_that_it_waited_for() {
         in_no_call += u64::from(call.is_none_or(|call| call["event"] == "sys_exit"));
     }
     assert!(in_no_call + lost(&recorder) >= 20, "{in_no_call} of {}", waits.len());
-    let lines = dump(&recorder, &["--last", "1m", "--tid", pid, "--event", "switch"]);
+    let lines = dump(&recorder, &["--last", "1h", "--tid", pid, "--event", "switch"]);
     assert!(lines.iter().any(|line| line.text.contains(" --> disk: 1 request in ")), "{lines:#?}");
 }
 
@@ -268,7 +268,7 @@ fn a_request_has_no_address() {
         let request = event["request"].as_str().expect("text").trim_start_matches("0x");
         assert!(request.len() <= 8, "{event}");
     }
-    let lines = dump(&recorder, &["--last", "1m", "--event", "block_issue"]);
+    let lines = dump(&recorder, &["--last", "1h", "--event", "block_issue"]);
     let of_disk = "(BLOCK_ISSUE) request=0x";
     let named = format!(" device={} sector=", disk.name());
     assert!(

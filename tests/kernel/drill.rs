@@ -30,7 +30,7 @@ fn the_recorder_finds_the_cause_and_nothing_stays() {
     assert!(said.ends_with("The recorder found the cause.\n"), "{said}");
     assert!(errors.contains("coverage: "), "{errors}");
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
-    let marks = recorder.flightctl(&["dump", "--last", "1m", "--event", "mark"]);
+    let marks = recorder.flightctl(&["dump", "--last", "1h", "--event", "mark"]);
     let marks = String::from_utf8_lossy(&marks.stdout).into_owned();
     assert!(marks.contains("flightctl drill: an incident made on purpose"), "{marks}");
 }

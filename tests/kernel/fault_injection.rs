@@ -28,7 +28,7 @@ fn run(name: &str) -> Output {
 }
 
 fn calls(recorder: &Recorder, comm: &str) -> Vec<Value> {
-    valid_dump(recorder, &["--last", "1m", "--comm", comm, "--event", "sys_enter,sys_exit"])
+    valid_dump(recorder, &["--last", "1h", "--comm", comm, "--event", "sys_enter,sys_exit"])
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn strace_delays_a_call() {
     let at = |call: &Value| call["mono_ns"].as_u64().expect("a number");
     let apart = at(&calls[end + 1]) - at(&calls[end]);
     assert!(apart >= 50_000_000, "{apart} ns behind it");
-    let switches = valid_dump(&recorder, &["--last", "1m", "--comm", "rm", "--event", "switch"]);
+    let switches = valid_dump(&recorder, &["--last", "1h", "--comm", "rm", "--event", "switch"]);
     let traced = switches.iter().any(|switch| switch.to_string().contains("TASK_TRACED"));
     assert!(traced, "{switches:#?}");
 }
@@ -74,7 +74,7 @@ fn a_disk_without_room_fails_requests_and_the_call() {
     let output = run("full-loop");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("fsync failed"), "{output:?}");
-    let failed = valid_dump(&recorder, &["--last", "1m", "--event", "block_complete"]);
+    let failed = valid_dump(&recorder, &["--last", "1h", "--event", "block_complete"]);
     let failed = failed.iter().filter(|event| event["error"] == "ENOSPC");
     assert!(failed.count() > 0, "no request failed");
     let calls = calls(&recorder, "dd");

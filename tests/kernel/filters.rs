@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use flightrec_tests::{Recorder, c_program, numbered_call, online_cpus, pin_to_cpu, wait_until};
+use flightrec_tests::{
+    PATIENCE, Recorder, c_program, numbered_call, online_cpus, pin_to_cpu, wait_until,
+};
 
 use crate::support::{Line, dump, run, start};
 
@@ -149,7 +151,7 @@ fn a_long_call_is_found_where_its_beginning_is_not_read() {
     let tid = sleep.id().to_string();
     let stat = format!("/proc/{tid}/stat");
     let sleeps = || fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
-    assert!(wait_until(Duration::from_secs(3), sleeps), "it does not sleep");
+    assert!(wait_until(PATIENCE, sleeps), "it does not sleep");
     // On a quiet machine the page with its entry would be read as well.
     for cpu in online_cpus() {
         let fill = move || {
@@ -182,7 +184,7 @@ fn a_long_call_is_found_where_its_beginning_is_not_read() {
     // A new process knows all its calls, and those that a filter refuses begin nowhere.
     let denied = c_program("seccomp_deny", &[]);
     let pid = run(&denied, &[]).id("pid").to_string();
-    let args = ["dump", "--last", "5s", "--strict", "--pid", &pid, "--slower-than", "1s"];
+    let args = ["dump", "--last", "1h", "--strict", "--pid", &pid, "--slower-than", "1s"];
     let output = recorder.flightctl(&args);
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
 }

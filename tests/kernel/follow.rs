@@ -6,10 +6,10 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flightrec_format::live::{Generation, Recording};
-use flightrec_tests::{Recorder, c_program, numbered_call, wait_limited, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, c_program, numbered_call, wait_limited, wait_until};
 use nix::sys::prctl::set_name;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, gettid};
@@ -29,15 +29,13 @@ fn follow(recorder: &Recorder, name: &str, args: &[&str]) -> Child {
         .stderr(Stdio::piped());
     let child = command.spawn().expect("flightctl");
     // Something happens all the time, if only what this test does.
-    let begun = wait_until(Duration::from_secs(20), || {
-        fs::metadata(&file).is_ok_and(|file| file.len() > 0)
-    });
+    let begun = wait_until(PATIENCE, || fs::metadata(&file).is_ok_and(|file| file.len() > 0));
     assert!(begun, "follow has not begun");
     child
 }
 
-fn ended(mut child: Child, within: Duration) -> Output {
-    let status = wait_limited(&mut child, within).expect("wait");
+fn ended(mut child: Child) -> Output {
+    let status = wait_limited(&mut child, PATIENCE).expect("wait");
     if status.is_none() {
         child.kill().expect("kill");
     }
@@ -138,7 +136,7 @@ fn under_load_it_adds_up() {
     let load = Load::start();
     let before = counted(&recorder);
     let mut command = recorder.flightctl_command();
-    command.args(["follow", "--format", "jsonl", "--for", &format!("{seconds}s")]);
+    command.args(["follow", "--format", "jsonl"]);
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -149,15 +147,12 @@ fn under_load_it_adds_up() {
     let lines = BufReader::with_capacity(1 << 20, child.stdout.take().expect("its output"));
     let (begun, begins) = mpsc::channel();
     let counts = std::thread::spawn(move || count(lines, &begun));
-    begins.recv_timeout(Duration::from_secs(20)).expect("a first line");
-    let (first, begun) = (counted(&recorder), Instant::now());
-    std::thread::sleep(Duration::from_secs(seconds / 2));
+    begins.recv_timeout(PATIENCE).expect("a first line");
+    let first = counted(&recorder);
+    std::thread::sleep(Duration::from_secs(seconds));
     let last = counted(&recorder);
-    assert!(
-        begun.elapsed() < Duration::from_secs(seconds),
-        "this machine is too slow for this test"
-    );
-    let output = ended(child, Duration::from_secs(seconds + 60));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("Ctrl-C");
+    let output = ended(child);
     let after = counted(&recorder);
     drop(load);
     let said = said(&output);
@@ -214,13 +209,9 @@ fn it_shows_what_a_dump_shows_through_the_daemons_death() {
         lines.iter().filter(|l| l.contains("name ")).filter(|l| !l.contains("getpgid")).count()
     };
     let followed = || events(&fs::read_to_string(&file).expect("ASCII"));
-    assert!(
-        wait_until(Duration::from_mins(1), || renames(&followed()) == 300),
-        "{}",
-        renames(&followed())
-    );
+    assert!(wait_until(PATIENCE, || renames(&followed()) == 300), "{}", renames(&followed()));
     kill(pid, Signal::SIGINT).expect("Ctrl-C");
-    let output = ended(child, Duration::from_secs(20));
+    let output = ended(child);
     let said = said(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(
@@ -263,12 +254,14 @@ fn without_a_daemon_from_the_pinned_rings() {
         "getpgid",
     ]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("flightctl");
-    for n in 0..500 {
+    let mut child = command.spawn().expect("flightctl");
+    let mut n = 0;
+    wait_until(PATIENCE, || {
         numbered_call(n);
-        std::thread::sleep(Duration::from_millis(8));
-    }
-    let output = ended(child, Duration::from_secs(30));
+        n += 1;
+        child.try_wait().expect("follow").is_some()
+    });
+    let output = ended(child);
     let said = said(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(summary(&said)["shown"] > 100, "{said}");
@@ -286,7 +279,7 @@ fn who_has_seen_enough_and_who_asks_for_nonsense() {
     let mut child = command.spawn().expect("flightctl");
     child.stdout.take().expect("its output").read_exact(&mut [0; 100]).expect("some lines");
     // The pipe is closed now; something happens, so that it notices.
-    let output = ended(child, Duration::from_secs(20));
+    let output = ended(child);
     assert_eq!((output.status.code(), said(&output)), (Some(0), String::new()));
     for (args, words) in [
         (&["--interval", "1ms"][..], "10ms"),

@@ -33,7 +33,7 @@ fn contend(rounds: &str) -> u32 {
 
 fn recorded(recorder: &Recorder, pid: u32) -> Vec<Value> {
     let pid = pid.to_string();
-    valid_dump(recorder, &["--last", "1m", "--event", "contention", "--pid", &pid])
+    valid_dump(recorder, &["--last", "1h", "--event", "contention", "--pid", &pid])
 }
 
 /// A wait by the tracer.
@@ -132,7 +132,7 @@ fn the_kernels_own_tracer_has_the_same() {
     assert!(of_threads().all(|event| event["lock"].as_str().is_some_and(|name| name.len() <= 10)));
     // The inode's, which is a semaphore that writers take.
     let lines =
-        dump(&recorder, &["--last", "1m", "--event", "contention", "--pid", &pid.to_string()]);
+        dump(&recorder, &["--last", "1h", "--event", "contention", "--pid", &pid.to_string()]);
     let writers =
         lines.iter().filter(|line| line.text.contains(" flags=write ret=0 context=thread"));
     assert!(writers.count() >= 50, "{lines:#?}");

@@ -29,7 +29,7 @@ fn threads_are_named_at_every_moment() {
     assert!(program.wait().expect("wait").success());
     output.read_to_string(&mut printed).expect("the rest");
 
-    let lines = dump(&recorder, &["--last", "1m", "--pid", &pid.to_string()]);
+    let lines = dump(&recorder, &["--last", "1h", "--pid", &pid.to_string()]);
     let names = |tid, text: &str| -> Vec<&str> {
         let matching = lines.iter().filter(|line| line.tid == tid && line.text == text);
         matching.map(|line| &*line.comm).collect()
@@ -51,7 +51,7 @@ fn threads_are_named_at_every_moment() {
     assert_eq!(end.comm, "true");
 
     // By name, which it had only part of the time.
-    let late = dump(&recorder, &["--last", "1m", "--comm", "late-thread", "--syscall", "getppid"]);
+    let late = dump(&recorder, &["--last", "1h", "--comm", "late-thread", "--syscall", "getppid"]);
     assert!(late.iter().all(|line| line.tid == thread) && !late.is_empty(), "{late:?}");
 }
 
@@ -61,7 +61,7 @@ fn every_thread_that_does_anything_is_known() {
     let work =
         Command::new("sh").args(["-c", "sleep 0.1; ls / | wc -l"]).stdout(Stdio::null()).status();
     assert!(work.expect("sh").success());
-    let mut unnamed = dump(&recorder, &["--last", "1m"]);
+    let mut unnamed = dump(&recorder, &["--last", "1h"]);
     // A virtual machine's kernel may hide threads of its host's agent from BPF: then they are only
     // ever switched to, and are in no other event, nor in the table of threads.
     unnamed.retain(|line| {

@@ -20,7 +20,7 @@ fn connections(args: &[&str]) -> u32 {
 
 /// The events of a kind of the connections with a port at either end.
 fn events(recorder: &Recorder, kind: &str, port: u32) -> Vec<Value> {
-    let events = valid_dump(recorder, &["--last", "1m", "--event", kind]).into_iter();
+    let events = valid_dump(recorder, &["--last", "1h", "--event", kind]).into_iter();
     events.filter(|event| event["local_port"] == port || event["remote_port"] == port).collect()
 }
 
@@ -94,7 +94,7 @@ fn connections_are_those_that_the_kernel_traces() {
         let of_socket = events.iter().filter(|event| event["socket"] == begins["socket"]);
         assert!(of_socket.count() >= 4, "{events:#?}");
     }
-    let text = dump(&recorder, &["--last", "1m", "--event", "sock_state"]);
+    let text = dump(&recorder, &["--last", "1h", "--event", "sock_state"]);
     let line = text.iter().find(|line| line.text.contains("new_state=SYN_SENT local=127.0.0.1"));
     let line = &line.unwrap_or_else(|| panic!("{text:#?}")).text;
     assert!(

@@ -36,7 +36,7 @@ fn left_out_and_counted_by_default() {
     let (recorded, left_out) = own(&recorder);
     assert_eq!(recorded, 0);
     assert!(left_out > 50, "{left_out}");
-    let output = recorder.flightctl(&["dump", "--last", "1m", "-o", "/dev/null"]);
+    let output = recorder.flightctl(&["dump", "--last", "1h", "-o", "/dev/null"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("of the recorder's own left out"), "{said}");
     assert!(!said.contains("INCOMPLETE"), "that is no loss: {said}");

@@ -15,7 +15,7 @@ fn dump(recorder: &Recorder, args: &[&str]) -> Output {
     flightctl
         .arg("--runtime-dir")
         .arg(recorder.sandbox().runtime_dir())
-        .args(["dump", "--last", "1m"]);
+        .args(["dump", "--last", "1h"]);
     flightctl.args(args).stdin(Stdio::null()).output().expect("flightctl")
 }
 

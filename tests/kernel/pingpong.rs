@@ -226,7 +226,7 @@ fn the_text_names_the_cpu_where_the_wakee_runs() {
     let recorder = start("");
     let (ids, pairs) = unpinned();
     let players: Vec<u32> = (0..pairs).flat_map(|pair| players(&ids, pair)).collect();
-    let lines = dump(&recorder, &["--last", "30s", "--event", "switch,waking"]);
+    let lines = dump(&recorder, &["--last", "1h", "--event", "switch,waking"]);
     let mut named: HashMap<u32, (u16, String)> = HashMap::new();
     let nice = format!("[n:{}]", nice());
     let (mut checked, mut wrong) = (0, Vec::new());

@@ -31,7 +31,7 @@ fn they_tell_what_flightctl_tells() {
     let sleeper = run(&c_program("hogs", &[]), &["1", "0", "5", "50000"]).id("sleeper");
     let dir = TempDir::new().expect("directory");
     let file = dir.path().join("saved.flight").display().to_string();
-    let saved = recorder.flightctl(&["save", "--last", "1m", "-o", &file]);
+    let saved = recorder.flightctl(&["save", "--last", "1h", "-o", &file]);
     assert!(saved.status.success(), "{saved:?}");
 
     // A switch is two lines of text, and one event.

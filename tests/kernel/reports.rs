@@ -16,7 +16,7 @@ use crate::support::start;
 
 /// A report of the last minute, which must be complete.
 fn report(recorder: &Recorder, args: &[&str]) -> Value {
-    let common = ["--last", "1m", "--format", "json", "--top", "1000"];
+    let common = ["--last", "1h", "--format", "json", "--top", "1000"];
     let output = recorder.flightctl(&[&["report"], args, &common[..]].concat());
     assert!(output.status.success(), "{args:?}: {output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -80,7 +80,7 @@ fn calls_and_bytes_are_those_of_strace_and_of_the_events() {
 
     // By hand: what each call returned, by the file of its descriptor.
     let mut by_hand: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
-    let args = [&["--last", "1m", "--merge", "--event", "sys_enter,sys_exit"], &comm[..]].concat();
+    let args = [&["--last", "1h", "--merge", "--event", "sys_enter,sys_exit"], &comm[..]].concat();
     for event in valid_dump(&recorder, &args) {
         let op = match event["syscall"].as_str() {
             Some("read" | "pread64") => "read",
@@ -106,7 +106,7 @@ fn calls_and_bytes_are_those_of_strace_and_of_the_events() {
     assert!(by_hand.values().any(|(count, bytes)| (*count, *bytes) == (700, 700 * 3072)));
     // CSV has the same rows.
     let csv = recorder.flightctl(
-        &[&["report", "bytes", "--by", "op", "--format", "csv", "--last", "1m"], &comm[..]]
+        &[&["report", "bytes", "--by", "op", "--format", "csv", "--last", "1h"], &comm[..]]
             .concat(),
     );
     let csv = String::from_utf8(csv.stdout).expect("UTF-8");

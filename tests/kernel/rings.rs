@@ -13,7 +13,7 @@ use crate::support::{dump, run, start};
 
 /// Both kinds, of a process.
 fn events(recorder: &Recorder, pid: u32) -> Vec<Value> {
-    let args = ["--last", "1m", "--event", "io_submit,io_complete"];
+    let args = ["--last", "1h", "--event", "io_submit,io_complete"];
     valid_dump(recorder, &args).into_iter().filter(|event| event["pid"] == pid).collect()
 }
 
@@ -89,7 +89,7 @@ fn a_program_that_uses_a_ring_alone_is_seen() {
     are_joined(&events);
 
     // A call on what the ring opened has its name, and none does any more behind its closing.
-    let mut text = dump(&recorder, &["--last", "1m", "--fds", "all"]);
+    let mut text = dump(&recorder, &["--last", "1h", "--fds", "all"]);
     text.retain(|line| line.tid == pid);
     let has = |part: &str| text.iter().any(|line| line.text.contains(part));
     assert!(has(&format!("pwrite64(4<{path}>, ")), "{text:#?}");
@@ -98,7 +98,7 @@ fn a_program_that_uses_a_ring_alone_is_seen() {
     let open = &open.unwrap_or_else(|| panic!("{text:#?}")).text;
     assert!(open.ends_with(&format!(" submitter=thread path=\"{path}\"")), "{open}");
     // A worker of the kernel may have done it.
-    let done = dump(&recorder, &["--last", "1m", "--event", "io_complete"]);
+    let done = dump(&recorder, &["--last", "1h", "--event", "io_complete"]);
     let has = |part: &str| done.iter().any(|line| line.text.contains(part));
     assert!(has(&format!(" made=4<{path}>")), "{done:#?}");
     assert!(has("op=openat result=-2 (ENOENT) "), "{done:#?}");

@@ -24,7 +24,7 @@ impl Recorded {
     fn of(recorder: &Recorder) -> Self {
         let dir = TempDir::new().expect("directory");
         let file = dir.path().join("saved.flight").display().to_string();
-        let output = recorder.flightctl(&["save", "--last", "1m", "-o", &file]);
+        let output = recorder.flightctl(&["save", "--last", "1h", "-o", &file]);
         assert!(output.status.success(), "{output:?}");
         let args = ["--file", &file, "--event", "signal_generate,signal_deliver"];
         Self { lines: dump(recorder, &args), events: valid_dump(recorder, &args) }
@@ -145,7 +145,7 @@ fn who_sent_which_signal_to_whom() {
 
     // Who asks for the target, or for the sender, finds it.
     for process in [victim_pid, killer_pid] {
-        let args = ["--last", "1m", "--pid", &process.to_string(), "--event", "signal_generate"];
+        let args = ["--last", "1h", "--pid", &process.to_string(), "--event", "signal_generate"];
         let lines = dump(&recorder, &args);
         let found = lines.iter().filter(|line| line.text.contains("signal=SIGKILL"));
         assert_eq!(found.count(), 1, "{lines:#?}");

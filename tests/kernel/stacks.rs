@@ -10,7 +10,7 @@ use flightrec_tests::{Recorder, bin_dir, c_program};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::json::valid_dump;
+use crate::json::{valid_dump, valid_dump_or_none};
 use crate::lacking::{btf_without, status};
 use crate::support::{dump, run, snapshot, start};
 
@@ -63,12 +63,12 @@ fn the_stack_of_a_wait_has_its_function() {
     // A disk may be faster than 1 ms.
     let mut recorder = start("[stacks]\nlonger_than = \"50us\"\n");
     let pid = wait("5");
-    let args = ["--last", "1m", "--pid", &pid.to_string(), "--event", "stack"];
+    let args = ["--last", "1h", "--pid", &pid.to_string(), "--event", "stack"];
     let events = valid_dump(&recorder, &args);
     assert_all(&events, pid);
 
     // The text has them where they are asked for, below the switch to the thread.
-    let args = ["--last", "1m", "--tid", &events[0]["tid"].to_string()];
+    let args = ["--last", "1h", "--tid", &events[0]["tid"].to_string()];
     let (without, with) =
         (dump(&recorder, &args), dump(&recorder, &[&args[..], &["--stacks"]].concat()));
     let is_stack = |text: &str| text.starts_with("(STACK) slept ");
@@ -86,7 +86,7 @@ fn the_stack_of_a_wait_has_its_function() {
     // A file has the names, and needs no daemon nor this machine's symbols.
     let dir = TempDir::new().expect("directory");
     let file = dir.path().join("saved.flight").display().to_string();
-    let saved = recorder.flightctl(&["save", "--last", "1m", "-o", &file]);
+    let saved = recorder.flightctl(&["save", "--last", "1h", "-o", &file]);
     assert!(saved.status.success(), "{saved:?}");
     recorder.stop();
     let args = ["--file", &file, "--pid", &pid.to_string(), "--event", "stack"];
@@ -213,7 +213,7 @@ fn every_long_wait_has_its_stack_or_a_refusal() {
     assert!(short.iter().all(|wait| wait.status.is_none()), "stacks of short waits");
     assert!(long.len() > 100 && taken == long.len(), "{taken} of {}", long.len());
     // And the functions have names.
-    let events = valid_dump(&recorder, &["--last", "5s", "--event", "stack"]);
+    let events = valid_dump(&recorder, &["--last", "1h", "--event", "stack"]);
     let frames = events.iter().flat_map(|event| event["stack"].as_array().into_iter().flatten());
     let (named, all) = frames.fold((0u64, 0u64), |(named, all), frame| {
         (named + u64::from(frame["symbol"].is_string()), all + 1)
@@ -228,7 +228,7 @@ fn what_the_budget_refuses_is_told_and_counted() {
     let dir = tempfile::tempdir_in("/var/tmp").expect("a directory");
     run(&program, &[&dir.path().to_string_lossy(), "40"]);
     // A change of the level is told whatever the filter.
-    let mut events = valid_dump(&recorder, &["--last", "1m", "--event", "stack"]);
+    let mut events = valid_dump(&recorder, &["--last", "1h", "--event", "stack"]);
     events.retain(|event| event["event"] == "stack");
     let refused = events.iter().filter(|event| event["stack_missing"] == "refused").count();
     assert!(refused > 0, "{} stacks", events.len());
@@ -272,7 +272,7 @@ fn none_are_recorded_where_they_are_off_or_the_kernel_has_none() {
 fn a_change_of_the_configuration_takes_effect_at_once() {
     let mut recorder = start("[stacks]\nlonger_than = \"1h\"\n");
     wait("2");
-    let before: Vec<Value> = valid_dump(&recorder, &["--last", "1m", "--event", "stack"]);
+    let before: Vec<Value> = valid_dump_or_none(&recorder, &["--last", "1h", "--event", "stack"]);
     // Those that began before the recording alone.
     assert!(before.iter().all(|event| event["slept_ns"].is_null()), "{before:#?}");
     let config = recorder.options_mut().config.replace("\"1h\"", "\"2ms\"\nkernel_frames = 2");
@@ -281,7 +281,7 @@ fn a_change_of_the_configuration_takes_effect_at_once() {
     recorder.restart();
     let pid = wait("2");
     let events =
-        valid_dump(&recorder, &["--last", "1m", "--event", "stack", "--pid", &pid.to_string()]);
+        valid_dump(&recorder, &["--last", "1h", "--event", "stack", "--pid", &pid.to_string()]);
     assert!(events.len() > 5, "{events:#?}");
     for event in &events {
         assert!(event["slept_ns"].as_u64() >= Some(2_000_000), "{event}");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use flightrec_store::Store;
 use flightrec_sums::keeper::Limits;
 use flightrec_sums::worker::{Turn, Worker};
-use flightrec_tests::{Judge, Recorder, wait_until};
+use flightrec_tests::{Judge, PATIENCE, Recorder, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -147,7 +147,7 @@ fn where_events_are_gone_sums_answer_and_say_so() {
     recorder.restart();
     let sums = recorder.sandbox().state_dir().join("sums");
     let has_sums = || fs::read_dir(&sums).is_ok_and(|mut files| files.next().is_some());
-    assert!(wait_until(Duration::from_mins(1), has_sums), "{}", recorder.log());
+    assert!(wait_until(PATIENCE, has_sums), "{}", recorder.log());
     // The status tells how far that is, and what it takes.
     let status = || -> Value {
         let output = recorder.flightctl(&["status", "--json"]);
@@ -165,7 +165,7 @@ fn where_events_are_gone_sums_answer_and_say_so() {
                 .iter()
                 .all(|figure| told[*figure].as_u64().is_some_and(|n| n > 0))
     };
-    assert!(wait_until(Duration::from_mins(1), is_told), "{:#}", status());
+    assert!(wait_until(PATIENCE, is_told), "{:#}", status());
     let sums_now = status();
     assert_eq!((&sums_now["enabled"], &sums_now["reason"]), (&true.into(), &Value::Null));
     assert_eq!(sums_now["unsummed_seconds"], 0.0);

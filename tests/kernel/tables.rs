@@ -35,13 +35,13 @@ fn a_32_bit_program() {
         );
         assert!(of("exit_group").exit.is_none());
 
-        let lines = dump(recorder, &["--last", "1m", "--pid", &pid.to_string()]);
+        let lines = dump(recorder, &["--last", "1h", "--pid", &pid.to_string()]);
         let said = |begin: &str| lines.iter().any(|line| line.text.starts_with(begin));
         assert!(said("[32-bit] getpid() -->") && said("[32-bit] exit_group(0) -->"), "{lines:?}");
         assert!(said("[32-bit] openat(AT_FDCWD, \"/etc/hostname\", O_RDONLY)"), "{lines:?}");
         // By name it is found in either table.
         let found =
-            dump(recorder, &["--last", "1m", "--pid", &pid.to_string(), "--syscall", "getpid"]);
+            dump(recorder, &["--last", "1h", "--pid", &pid.to_string(), "--syscall", "getpid"]);
         assert_eq!(found.len(), 2, "{found:?}");
     });
 }

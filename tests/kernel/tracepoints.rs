@@ -6,10 +6,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_tests::{Options, Recorder, bin_dir, online_cpus, wait_until};
+use flightrec_tests::{Options, PATIENCE, Recorder, bin_dir, online_cpus, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -179,7 +178,7 @@ fn fields_are_those_of_perf_script() {
     let printed = perf(dir.path(), &["script", "-i", "p.data", "-s", "fields.py"]);
     let of_perf = printed.lines().filter(|line| line.starts_with('{'));
     let of_perf = by_thread(of_perf.map(|line| serde_json::from_str(line).expect(line)));
-    let ours = valid_dump(&recorder, &["--last", "1m", "--event", "tracepoint"]);
+    let ours = valid_dump(&recorder, &["--last", "1h", "--event", "tracepoint"]);
     let ours = by_thread(ours);
     let report = status(&recorder);
     // A program that another interrupts is run no second time: such events are missing.
@@ -290,7 +289,7 @@ fn run_dd(dir: &Path, sync: &str) -> u32 {
 fn of_process(recorder: &Recorder, event: &str, pid: u32) -> Vec<Value> {
     // Its end as well, so that there is something in any case.
     let kinds = format!("{event},exit");
-    let all = valid_dump(recorder, &["--last", "1m", "--event", &kinds, "--pid", &pid.to_string()]);
+    let all = valid_dump(recorder, &["--last", "1h", "--event", &kinds, "--pid", &pid.to_string()]);
     all.into_iter().filter(|of| of["event"] == "tracepoint").collect()
 }
 
@@ -319,7 +318,7 @@ fn a_condition_leaves_out_what_it_does_not_hold_for() {
     for program in ["/usr/bin/true", "/usr/bin/false"] {
         let _ = Command::new(program).status().expect(program);
     }
-    let executed = valid_dump(&recorder, &["--last", "1m", "--event", "sched:*"]);
+    let executed = valid_dump(&recorder, &["--last", "1h", "--event", "sched:*"]);
     let executed: Vec<&str> =
         executed.iter().filter_map(|of| of["fields"]["filename"].as_str()).collect();
     assert!(executed.contains(&"/usr/bin/false"), "{executed:?}");
@@ -328,7 +327,7 @@ fn a_condition_leaves_out_what_it_does_not_hold_for() {
         std::thread::spawn(|| {}).join().expect("a thread");
     });
     named.expect("a thread").join().expect("a thread");
-    let threads = valid_dump(&recorder, &["--last", "1m", "--event", "task:task_newtask"]);
+    let threads = valid_dump(&recorder, &["--last", "1h", "--event", "task:task_newtask"]);
     assert!(!threads.is_empty() && threads.iter().all(|of| of["fields"]["comm"] == "condition"));
     let report = status(&recorder);
     let of = |name: &str| {
@@ -356,7 +355,7 @@ fn the_kernels_stack_is_recorded_and_read_from_a_file() {
     let symbols: Vec<&str> = stack.iter().filter_map(|of| of["symbol"].as_str()).collect();
     assert_eq!(symbols.first(), Some(&"ext4_sync_file"), "{symbols:?}");
     assert!(symbols.contains(&"do_syscall_64"), "{symbols:?}");
-    let args = ["--last", "1m", "--pid", &pid.to_string(), "--event", "ext4:ext4_sync_file_enter"];
+    let args = ["--last", "1h", "--pid", &pid.to_string(), "--event", "ext4:ext4_sync_file_enter"];
     let lines = dump(&recorder, &args);
     let text = &lines[0].text;
     assert!(text.starts_with("(TRACE) ext4:ext4_sync_file_enter dev="), "{text}");
@@ -364,7 +363,7 @@ fn the_kernels_stack_is_recorded_and_read_from_a_file() {
 
     // Files tell the same, without a recorder.
     let file = dir.path().join("saved.flight").display().to_string();
-    let saved = recorder.flightctl(&["save", "--last", "1m", "-o", &file]);
+    let saved = recorder.flightctl(&["save", "--last", "1h", "-o", &file]);
     assert!(saved.status.success(), "{saved:?}");
     let state = recorder.sandbox().state_dir().display().to_string();
     recorder.stop();
@@ -415,11 +414,11 @@ fn tracepoints_go_on_without_a_daemon_and_change_while_it_records() {
     fs::write(&path, without_limit(&changed)).expect("configuration");
     let pid = nix::unistd::Pid::from_raw(recorder.pid() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP).expect("SIGHUP");
-    let is_read = wait_until(Duration::from_secs(10), || {
-        recorder.log().contains("these keys have changed: trace")
-    });
+    let is_read =
+        wait_until(PATIENCE, || recorder.log().contains("these keys have changed: trace"));
     assert!(is_read, "{}", recorder.log());
-    assert_eq!(pins(&recorder), ["trace-3".to_owned()].into());
+    let third = ["trace-3".to_owned()].into();
+    assert!(wait_until(PATIENCE, || pins(&recorder) == third), "{:?}", pins(&recorder));
     let last = run_dd(dir.path(), "fdatasync");
     assert_eq!(of_process(&recorder, event, last).len(), 0, "no longer");
     assert_eq!(of_process(&recorder, "sched:sched_process_exec", last).len(), 1);
@@ -508,7 +507,7 @@ fn a_flood_is_refused_and_counted() {
     let lane = &report["lanes"]["trace"];
     assert!(lane["lost"]["throttled"].as_u64() >= Some(refused / 2), "{lane:#}");
     let child = Command::new("true").spawn().expect("true").id();
-    let made = valid_dump(&recorder, &["--last", "1m", "--event", "task:task_newtask"]);
+    let made = valid_dump(&recorder, &["--last", "1h", "--event", "task:task_newtask"]);
     assert!(made.iter().any(|of| of["fields"]["pid"] == child), "{child}");
 }
 
@@ -533,7 +532,7 @@ fn every_event_is_recorded_or_reported() {
     for name in ["task:task_newtask", "ext4:ext4_sync_file_enter"] {
         let line = printed.lines().find(|line| line.contains(name)).expect(&printed);
         let perfs: u64 = line.split(',').next().expect("a number").parse().expect(line);
-        let all = valid_dump(&recorder, &["--last", "1m", "--event", name]);
+        let all = valid_dump(&recorder, &["--last", "1h", "--event", name]);
         let of_load: BTreeSet<u64> = all
             .iter()
             .filter(|of| ["bash", "dd", "true", "seq"].iter().any(|comm| of["comm"] == *comm))

@@ -37,7 +37,7 @@ fn a_trace_is_found_by_marks_of_faccessat2() {
     let recorder = start("");
     work();
     let dump = |args: &[&str]| {
-        let window = ["dump", "--last", "20s", "--format", "jsonl", "--event", "sys_exit"];
+        let window = ["dump", "--last", "1h", "--format", "jsonl", "--event", "sys_exit"];
         let output = recorder.flightctl(&[&window, args].concat());
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).expect("text");

@@ -58,7 +58,7 @@ fn a_timers_wakeup_is_not_the_interrupted_threads() {
     let recorder = start("");
     let printed = run(&c_program("hogs", &[]), &["2", "0", &SLEEPS.to_string()]);
     let (sleeper, hogs) = (printed.id("sleeper"), [printed.id("hog0"), printed.id("hog1")]);
-    let args = ["--last", "1m", "--event", "waking", "--tid", &sleeper.to_string()];
+    let args = ["--last", "1h", "--event", "waking", "--tid", &sleeper.to_string()];
     let of_sleeper = |event: &&Value| event["wakee_tid"] == sleeper;
     let events = valid_dump(&recorder, &args);
     // Before its first sleep, the program's own threads wake it.
@@ -93,10 +93,10 @@ fn a_kernel_that_does_not_tell() {
     assert!(lacking.contains("context of wakeups"), "{lacking}");
     assert!(lacking.contains("waits at switches are for I/O"), "{lacking}");
     run(&c_program("hogs", &[]), &["1", "0", "5"]);
-    let events = valid_dump(&recorder, &["--last", "1m", "--event", "waking,switch"]);
+    let events = valid_dump(&recorder, &["--last", "1h", "--event", "waking,switch"]);
     let contexts = events.iter().filter(|event| event["event"] == "waking");
     let contexts: Vec<&Value> = contexts.map(|event| &event["waker_context"]).collect();
     assert!(contexts.len() >= 5 && contexts.iter().all(|of| **of == "unknown"), "{contexts:?}");
-    let lines = dump(&recorder, &["--last", "1m", "--event", "waking"]);
+    let lines = dump(&recorder, &["--last", "1h", "--event", "waking"]);
     assert!(lines.iter().all(|line| line.text.starts_with("(RUNQ ?) #")), "{lines:?}");
 }

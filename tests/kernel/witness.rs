@@ -225,7 +225,7 @@ impl Witness {
         let everybody = dump(&[&window, &["--event", "mark"]]);
         let own =
             dump(&[&window, &["--tid", &tid, "--event", "sys_enter,sys_exit,switch,migrate"]]);
-        let all: &[&str] = if source.contains(&"--file") { &["--all"] } else { &["--last", "1m"] };
+        let all: &[&str] = if source.contains(&"--file") { &["--all"] } else { &["--last", "1h"] };
         let of_id = dump(&[all, &["--tid", &tid, "--event", "fork,exec,rename,exit"]]);
         format!("the window: {everybody}the witness in it: {own}its id: {of_id}")
     }

@@ -47,7 +47,7 @@ pub use needs::{
 };
 pub use perf_stat::PerfStat;
 pub use process::{
-    bin_dir, die_with_parent, pinned, use_programs, wait_limited, wait_peak, wait_until,
+    PATIENCE, bin_dir, die_with_parent, pinned, use_programs, wait_limited, wait_peak, wait_until,
 };
 pub use programs::{c_dynamic, c_program, key_values};
 pub use recorder::{Options, Recorder};

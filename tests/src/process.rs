@@ -14,6 +14,10 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, getppid, sethostname};
 
+/// How long a test waits for what must come, as long as systemd does for a service's start and its
+/// end. It only ends a hang: what takes a second takes ten where others keep all CPUs busy.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
 /// How often a condition is looked at.
 const POLL: Duration = Duration::from_millis(10);
 

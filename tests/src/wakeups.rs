@@ -66,6 +66,23 @@ fn by_wakee<'a>(wakeups: impl IntoIterator<Item = &'a Wakeup>) -> HashMap<(u16, 
 /// times differ least, where one that is alone counts as half of [`APART_NS`]. By time alone, one
 /// that the machine's host held up between the two would be taken for the next.
 fn paired(traced: &[Wakeup], recorded: &[Wakeup]) -> Vec<Option<Wakeup>> {
+    // Most often few are alone, so that few ways are to be compared.
+    let mut astray = 16;
+    loop {
+        if let Some(pairs) = paired_near(traced, recorded, astray) {
+            return pairs;
+        }
+        astray *= 2;
+    }
+}
+
+/// The same, of the ways in which at no wakeup one side has had `astray` more alone than at the
+/// end. `None`: another way may be better.
+fn paired_near(
+    traced: &[Wakeup],
+    recorded: &[Wakeup],
+    astray: usize,
+) -> Option<Vec<Option<Wakeup>>> {
     /// What the best way to pair the wakeups up to these two ends with.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum End {
@@ -73,20 +90,36 @@ fn paired(traced: &[Wakeup], recorded: &[Wakeup]) -> Vec<Option<Wakeup>> {
         Traced,
         Recorded,
     }
-    let width = recorded.len() + 1;
+    /// More than any way costs.
+    const FAR: u64 = u64::MAX / 2;
     let alone = APART_NS / 2;
-    // Least costs of the first wakeups of the tracer with each number of the recorder's.
-    let mut costs: Vec<u64> = (0..width as u64).map(|many| many * alone).collect();
-    let mut ends = vec![End::Recorded; width];
-    for wakeup in traced {
-        let mut next = vec![costs[0] + alone];
-        ends.push(End::Traced);
-        for (i, seen) in recorded.iter().enumerate() {
-            let pair = costs[i] + seen.time.abs_diff(wakeup.time).min(APART_NS);
-            let (traced, recorded) = (costs[i + 1] + alone, next[i] + alone);
-            let least = pair.min(traced).min(recorded);
-            next.push(least);
-            ends.push(match least {
+    let more = recorded.len().saturating_sub(traced.len());
+    let less = traced.len().saturating_sub(recorded.len());
+    let width = less + more + 2 * astray + 1;
+    // In each row, the first wakeups of the tracer, so many of the recorder's stand at this place.
+    let column = |row: usize, at: usize| {
+        (row + at).checked_sub(less + astray).filter(|column| *column <= recorded.len())
+    };
+    let (mut costs, mut ends) = (vec![FAR; width], Vec::new());
+    for row in 0..=traced.len() {
+        let mut next = vec![FAR; width];
+        for at in 0..width {
+            let Some(column) = column(row, at) else {
+                ends.push(End::Pair);
+                continue;
+            };
+            let pair = match (row.checked_sub(1), column.checked_sub(1)) {
+                (None, None) => 0,
+                (Some(row), Some(column)) => {
+                    let apart = recorded[column].time.abs_diff(traced[row].time);
+                    costs[at] + apart.min(APART_NS)
+                }
+                _ => FAR,
+            };
+            let traced = costs.get(at + 1).map_or(FAR, |cost| cost + alone);
+            let recorded = at.checked_sub(1).map_or(FAR, |left| next[left] + alone);
+            next[at] = pair.min(traced).min(recorded);
+            ends.push(match next[at] {
                 least if least == pair => End::Pair,
                 least if least == traced => End::Traced,
                 _ => End::Recorded,
@@ -94,21 +127,25 @@ fn paired(traced: &[Wakeup], recorded: &[Wakeup]) -> Vec<Option<Wakeup>> {
         }
         costs = next;
     }
+    let (mut row, mut at) = (traced.len(), more + astray);
+    // Any other way has as many alone as lead out of the compared ones, and back.
+    if costs[at] > (2 * (astray + 1) + less + more) as u64 * alone {
+        return None;
+    }
     let mut pairs = vec![None; traced.len()];
-    let (mut row, mut column) = (traced.len(), recorded.len());
-    while row > 0 || column > 0 {
-        match ends[row * width + column] {
+    while let Some(column) = column(row, at).filter(|column| row + column > 0) {
+        match ends[row * width + at] {
             End::Pair => {
-                (row, column) = (row - 1, column - 1);
-                let seen = recorded[column];
+                row -= 1;
+                let seen = recorded[column - 1];
                 let is_near = seen.time.abs_diff(traced[row].time) <= APART_NS;
                 pairs[row] = is_near.then_some(seen);
             }
-            End::Traced => row -= 1,
-            End::Recorded => column -= 1,
+            End::Traced => (row, at) = (row - 1, at + 1),
+            End::Recorded => at -= 1,
         }
     }
-    pairs
+    Some(pairs)
 }
 
 /// How the two agree.
@@ -208,6 +245,23 @@ mod tests {
         assert_eq!(agreement.unseen, 1);
         let both = [((Thread, Thread), 2), ((Hardirq, Hardirq), 2)];
         assert_eq!(agreement.both, BTreeMap::from(both));
+    }
+
+    /// More of them are alone than the first comparison allows for.
+    #[test]
+    fn many_that_are_missing_leave_the_others_as_they_are() {
+        use WakeContext::{Hardirq, Thread};
+        let all: Vec<Wakeup> = (0..300)
+            .map(|n| {
+                let context = if n % 3 == 0 { Hardirq } else { Thread };
+                Wakeup { time: n * 30_000_000, cpu: 0, wakee: 7, context }
+            })
+            .collect();
+        // The tracer lacks the first hundred, the recorder the last.
+        let (traced, recorded) = (&all[100..], &all[..200]);
+        let pairs = paired(traced, recorded);
+        assert_eq!(pairs.iter().flatten().copied().collect::<Vec<_>>(), all[100..200]);
+        assert!(pairs[100..].iter().all(Option::is_none), "{pairs:?}");
     }
 
     #[test]
