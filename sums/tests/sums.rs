@@ -122,6 +122,7 @@ fn damage_costs_its_block_and_is_told() {
 
 /// Thirty days of a machine of 100 units, by a clock: see `support`.
 #[test]
+#[ignore = "long: 43,200 minutes of 100 units"]
 fn thirty_days_of_100_units_in_50_mb() {
     let dir = tempfile::tempdir().unwrap();
     // In a debug build two days, in a part of the room.

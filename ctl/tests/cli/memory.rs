@@ -29,12 +29,14 @@ fn crafted(kind: &'static Kind, blocks: usize) {
 
 /// Those that ask for most at once: more than half a GiB of pages, in files of some 100 KiB.
 #[test]
+#[ignore = "long: crafted files at full size"]
 fn crafted_files_that_are_read_at_once() {
     KINDS.iter().filter(|kind| !kind.heavy).for_each(|kind| crafted(kind, 460));
 }
 
 /// Those that ask for much beside their pages.
 #[test]
+#[ignore = "long: crafted files at full size"]
 fn crafted_files_that_are_remembered() {
     KINDS.iter().filter(|kind| kind.heavy).for_each(|kind| crafted(kind, 3));
 }

@@ -390,16 +390,19 @@ fn indexes_change_no_answer(which: usize) {
 }
 
 #[test]
+#[ignore = "long: hundreds of questions over random files"]
 fn indexes_change_no_answer_of_a_file() {
     indexes_change_no_answer(0);
 }
 
 #[test]
+#[ignore = "long: hundreds of questions over random files"]
 fn indexes_change_no_answer_of_several_files() {
     indexes_change_no_answer(1);
 }
 
 #[test]
+#[ignore = "long: hundreds of questions over random files"]
 fn indexes_change_no_answer_of_a_recording_that_goes_on() {
     indexes_change_no_answer(2);
 }
@@ -531,6 +534,7 @@ fn report(of: (&Path, Option<&TempDir>), way: &[&str], memory: &str) -> Output {
 }
 
 #[test]
+#[ignore = "long: hundreds of questions over random files"]
 fn indexes_and_stretches_change_no_report() {
     let filters: [&[&str]; 14] = [
         &[],
