@@ -4,12 +4,11 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use flightrec_format::abi::page::{COPY_MAGIC, MAGIC};
 use flightrec_format::identity::public_id;
 use flightrec_format::live::{Generation, Recording};
-use flightrec_tests::{c_program, wait_until};
+use flightrec_tests::{PATIENCE, c_program, wait_until};
 
 use crate::support::{run, start};
 
@@ -50,9 +49,7 @@ fn follower(recorder: &flightrec_tests::Recorder) -> Child {
     let mut command = recorder.flightctl_command();
     command.args(["follow", "-o"]).arg(&file).stdin(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().expect("flightctl");
-    let begun = wait_until(Duration::from_secs(20), || {
-        fs::metadata(&file).is_ok_and(|file| file.len() > 100_000)
-    });
+    let begun = wait_until(PATIENCE, || fs::metadata(&file).is_ok_and(|file| file.len() > 100_000));
     assert!(begun, "follow has not begun");
     child
 }

@@ -4,9 +4,8 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
 
-use flightrec_tests::{Recorder, bin_dir, c_program, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, bin_dir, c_program, wait_until};
 use tempfile::TempDir;
 
 use crate::lacking::status;
@@ -140,7 +139,7 @@ fn what_changed_in_the_window_is_not_misnamed_before_or_behind() {
     let (fd, _) = holder.held["swapped"];
     let (mut of_swapped, mut seen) = (Vec::new(), 0);
     // Who asks again at once is given the look at the daemon's start, which can't know the pipe.
-    wait_until(Duration::from_secs(5), || {
+    wait_until(PATIENCE, || {
         let texts: Vec<String> =
             uses(&recorder, &holder).into_iter().map(|line| line.text).collect();
         seen = texts.len();

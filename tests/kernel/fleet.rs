@@ -6,9 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
-use flightrec_tests::{Recorder, die_with_parent, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, die_with_parent, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -16,7 +15,6 @@ use tempfile::TempDir;
 
 use crate::support::start;
 
-const PATIENCE: Duration = Duration::from_mins(1);
 /// How many calls the program makes that is looked for.
 const CALLS: usize = 500;
 

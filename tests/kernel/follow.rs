@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use flightrec_format::live::{Generation, Recording};
-use flightrec_tests::{Recorder, c_program, numbered_call, wait_limited, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, c_program, numbered_call, wait_limited, wait_until};
 use nix::sys::prctl::set_name;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, gettid};
@@ -29,9 +29,7 @@ fn follow(recorder: &Recorder, name: &str, args: &[&str]) -> Child {
         .stderr(Stdio::piped());
     let child = command.spawn().expect("flightctl");
     // Something happens all the time, if only what this test does.
-    let begun = wait_until(Duration::from_secs(20), || {
-        fs::metadata(&file).is_ok_and(|file| file.len() > 0)
-    });
+    let begun = wait_until(PATIENCE, || fs::metadata(&file).is_ok_and(|file| file.len() > 0));
     assert!(begun, "follow has not begun");
     child
 }
@@ -149,7 +147,7 @@ fn under_load_it_adds_up() {
     let lines = BufReader::with_capacity(1 << 20, child.stdout.take().expect("its output"));
     let (begun, begins) = mpsc::channel();
     let counts = std::thread::spawn(move || count(lines, &begun));
-    begins.recv_timeout(Duration::from_secs(20)).expect("a first line");
+    begins.recv_timeout(PATIENCE).expect("a first line");
     let (first, begun) = (counted(&recorder), Instant::now());
     std::thread::sleep(Duration::from_secs(seconds / 2));
     let last = counted(&recorder);
@@ -214,13 +212,9 @@ fn it_shows_what_a_dump_shows_through_the_daemons_death() {
         lines.iter().filter(|l| l.contains("name ")).filter(|l| !l.contains("getpgid")).count()
     };
     let followed = || events(&fs::read_to_string(&file).expect("ASCII"));
-    assert!(
-        wait_until(Duration::from_mins(1), || renames(&followed()) == 300),
-        "{}",
-        renames(&followed())
-    );
+    assert!(wait_until(PATIENCE, || renames(&followed()) == 300), "{}", renames(&followed()));
     kill(pid, Signal::SIGINT).expect("Ctrl-C");
-    let output = ended(child, Duration::from_secs(20));
+    let output = ended(child, PATIENCE);
     let said = said(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(
@@ -268,7 +262,7 @@ fn without_a_daemon_from_the_pinned_rings() {
         numbered_call(n);
         std::thread::sleep(Duration::from_millis(8));
     }
-    let output = ended(child, Duration::from_secs(30));
+    let output = ended(child, PATIENCE);
     let said = said(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(summary(&said)["shown"] > 100, "{said}");
@@ -286,7 +280,7 @@ fn who_has_seen_enough_and_who_asks_for_nonsense() {
     let mut child = command.spawn().expect("flightctl");
     child.stdout.take().expect("its output").read_exact(&mut [0; 100]).expect("some lines");
     // The pipe is closed now; something happens, so that it notices.
-    let output = ended(child, Duration::from_secs(20));
+    let output = ended(child, PATIENCE);
     assert_eq!((output.status.code(), said(&output)), (Some(0), String::new()));
     for (args, words) in [
         (&["--interval", "1ms"][..], "10ms"),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use flightrec_tests::{Recorder, c_program, key_values, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, c_program, key_values, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -100,7 +100,7 @@ fn refused(recorder: &Recorder, spec: &str) -> String {
 /// The events of kind `function`, once there are so many.
 fn events(recorder: &Recorder, count: usize) -> Vec<Value> {
     let mut found = Vec::new();
-    wait_until(Duration::from_secs(10), || {
+    wait_until(PATIENCE, || {
         found = valid_dump(recorder, &["--last", "1m", "--event", "function"]);
         found.retain(|event| event["event"] == "function");
         found.len() >= count
@@ -276,14 +276,14 @@ fn after_its_time_nothing_is_attached() {
     add(&recorder, &program.spec("leaf"), "2s");
     assert!(waiting.is_probed(), "a process that runs already");
     waiting.call();
-    wait_until(Duration::from_secs(5), || counted(&recorder, "leaf") == (1, 1));
-    wait_until(Duration::from_secs(10), || !waiting.is_probed());
+    wait_until(PATIENCE, || counted(&recorder, "leaf") == (1, 1));
+    wait_until(PATIENCE, || !waiting.is_probed());
     let list = recorder.flightctl(&["probe", "list"]);
     assert_eq!(String::from_utf8_lossy(&list.stdout), "nothing is probed\n");
     waiting.call();
     assert_eq!(counted(&recorder, "leaf"), (1, 1));
     // The kernel takes the breakpoint away before it is through.
-    wait_until(Duration::from_secs(10), || counts(&recorder)[0]["is_probed"] == false);
+    wait_until(PATIENCE, || counts(&recorder)[0]["is_probed"] == false);
     let counts = counts(&recorder);
     let seconds = counts[0]["counted_seconds"].as_f64().expect("seconds");
     assert!((2.0..5.0).contains(&seconds), "{seconds}");
@@ -299,14 +299,14 @@ fn after_its_time_nothing_is_attached() {
     add(&recorder, &spec, "1h");
     assert!(waiting.is_probed());
     recorder.kill();
-    wait_until(Duration::from_secs(10), || !waiting.is_probed());
+    wait_until(PATIENCE, || !waiting.is_probed());
     recorder.restart();
     assert!(!waiting.is_probed());
     assert!(counts_are_empty(&recorder), "another daemon");
     // It can probe in the recording that it took over.
     add(&recorder, &spec, "1h");
     waiting.call();
-    wait_until(Duration::from_secs(5), || counted(&recorder, "leaf") == (1, 1));
+    wait_until(PATIENCE, || counted(&recorder, "leaf") == (1, 1));
     // An orderly end is one for probes, too.
     recorder.stop();
     assert!(!waiting.is_probed());

@@ -6,10 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use flightrec_tests::{
-    Sandbox, bin_dir, die_with_parent, require_kernel, wait_limited, wait_until,
+    PATIENCE, Sandbox, bin_dir, die_with_parent, require_kernel, wait_limited, wait_until,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::{Mode, umask};
@@ -43,7 +42,7 @@ impl Fresh {
     /// Until it answers.
     fn start(&self, mut command: Command) -> Child {
         let mut daemon = command.spawn().expect("flightd");
-        let answers = wait_until(Duration::from_secs(20), || {
+        let answers = wait_until(PATIENCE, || {
             let mut status = Command::new(bin_dir().join("flightctl"));
             status.arg("--runtime-dir").arg(&self.runtime).arg("status");
             status.output().is_ok_and(|output| output.status.success())
@@ -56,8 +55,7 @@ impl Fresh {
 
 fn stop(mut daemon: Child) {
     kill(Pid::from_raw(daemon.id() as i32), Signal::SIGTERM).expect("its own process");
-    let status =
-        wait_limited(&mut daemon, Duration::from_secs(10)).expect("wait").expect("it ends");
+    let status = wait_limited(&mut daemon, PATIENCE).expect("wait").expect("it ends");
     assert!(status.success(), "{status}");
 }
 
@@ -90,7 +88,7 @@ fn an_open_umask_opens_nothing() {
     let mode = |path: &Path| fs::metadata(path).expect("made").mode() & 0o7777;
     assert_eq!(format!("{:o}", mode(&fresh.runtime)), "755");
     assert_eq!(format!("{:o}", mode(&fresh.runtime.join("control.sock"))), "660");
-    let is_drained = wait_until(Duration::from_secs(20), || fresh.state.is_dir());
+    let is_drained = wait_until(PATIENCE, || fresh.state.is_dir());
     assert!(is_drained, "no state directory");
     stop(daemon);
     let mut found = Vec::new();

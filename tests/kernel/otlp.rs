@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flightrec_tests::shipping::{Shipper, copy_snapshot};
-use flightrec_tests::{die_with_parent, wait_until};
+use flightrec_tests::{PATIENCE, die_with_parent, wait_until};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
@@ -21,7 +21,6 @@ use tempfile::TempDir;
 use crate::support::{certificate, start};
 use crate::triggers::{bad_end, figure, with};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 /// The span that a thread works for, as W3C has it: the trace and the span.
 const TRACE: (&str, &str) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
 /// How long it waits for a lock.

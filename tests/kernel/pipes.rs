@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use flightrec_tests::{bin_dir, die_with_parent, wait_limited};
+use flightrec_tests::{PATIENCE, bin_dir, die_with_parent, wait_limited};
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -15,7 +14,7 @@ fn flightctl(args: &[&str], stdin: Stdio) -> String {
     let mut command = Command::new(bin_dir().join("flightctl"));
     command.args(args).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = die_with_parent(&mut command, Signal::SIGKILL).spawn().expect("flightctl");
-    if wait_limited(&mut child, Duration::from_secs(10)).expect("wait").is_none() {
+    if wait_limited(&mut child, PATIENCE).expect("wait").is_none() {
         child.kill().expect("kill");
         child.wait().expect("wait");
         panic!("flightctl {args:?} waits");

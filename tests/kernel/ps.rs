@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use flightrec_tests::{Recorder, c_program, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, c_program, wait_until};
 use nix::sys::resource::{Resource, getrlimit};
 
 use crate::support::{in_both_forms, start};
@@ -43,7 +43,7 @@ fn a_blocked_thread_its_call_and_its_time() {
     };
     let mut line = None;
     // What is looked at is the line that was waited for.
-    let waits = wait_until(Duration::from_secs(5), || {
+    let waits = wait_until(PATIENCE, || {
         line = blocked();
         line.is_some()
     });
@@ -66,10 +66,8 @@ fn a_blocked_thread_its_call_and_its_time() {
     let long = time(&json(&["--tid", &tid]));
     assert!(long >= 300_000_000 && u128::from(long) <= begun.elapsed().as_nanos(), "{long}");
     cat.stdin.as_mut().expect("piped").write_all(b"x").expect("written");
-    assert!(wait_until(
-        Duration::from_secs(5),
-        || json(&["--tid", &tid])["threads"][0]["blocked_ns"].as_u64() < Some(long)
-    ));
+    assert!(wait_until(PATIENCE, || json(&["--tid", &tid])["threads"][0]["blocked_ns"].as_u64()
+        < Some(long)));
     release(cat);
     assert_eq!(ps(&recorder, &["--tid", &tid]), (vec![], Some(1)), "it is no more");
 }
@@ -128,7 +126,7 @@ fn a_descriptor_keeps_its_name_from_look_to_look() {
     };
     let named =
         |(code, line): &(Option<i32>, String)| *code == Some(0) && line.contains(" read(0<pipe:[");
-    assert!(wait_until(Duration::from_secs(5), || named(&looks())), "cat never waits");
+    assert!(wait_until(PATIENCE, || named(&looks())), "cat never waits");
     // Several at a time, so that one is asked for shortly behind another.
     let without: Vec<_> = std::thread::scope(|scope| {
         let asking = [(); 3].map(|()| scope.spawn(|| (0..15).map(|_| looks()).collect::<Vec<_>>()));
@@ -171,7 +169,7 @@ fn what_blocked_threads_were_given_few_many_and_wide() {
                 .collect();
             Some((call["text"].as_str()?.to_owned(), args))
         };
-        assert!(wait_until(Duration::from_secs(5), || ["pause", "read", "futex"]
+        assert!(wait_until(PATIENCE, || ["pause", "read", "futex"]
             .into_iter()
             .all(|n| args(n).is_some())));
         let ((pause, none), (read, three), (futex, six)) =
@@ -197,13 +195,13 @@ fn blocked_since_before_the_recording() {
     let recorder = start("");
     // What its descriptor stands for is found out behind the start.
     let mut line = String::new();
-    let named = wait_until(Duration::from_secs(5), || {
+    let named = wait_until(PATIENCE, || {
         line = ps(&recorder, &["--tid", &tid]).0.pop().expect("in the table");
         line.contains(" read(0<pipe:[")
     });
     assert!(named && line.trim_start().starts_with("> "), "{line}");
     release(cat);
-    assert!(wait_until(Duration::from_secs(5), || ps(&recorder, &["--tid", &tid]).1 == Some(1)));
+    assert!(wait_until(PATIENCE, || ps(&recorder, &["--tid", &tid]).1 == Some(1)));
 }
 
 #[test]

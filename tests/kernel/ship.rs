@@ -11,13 +11,12 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flightrec_tests::shipping::{S3Server, Shipper, copy_snapshot, objects, write_minutes};
-use flightrec_tests::{Recorder, Tmpfs, bin_dir, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, Tmpfs, bin_dir, wait_until};
 use tempfile::TempDir;
 
 use crate::export::tables;
 use crate::support::{certificate, start};
 
-const PATIENCE: Duration = Duration::from_mins(1);
 /// ns of an hour.
 const HOUR: i64 = 3_600_000_000_000;
 /// Hours of sums that there are.

@@ -4,14 +4,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
-use std::time::Duration;
 
-use flightrec_tests::{Recorder, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, wait_until};
 use serde_json::Value;
 
 use crate::support::{dump, start};
-
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A recorder whose triggers are off.
 fn quiet(config: &str) -> Recorder {

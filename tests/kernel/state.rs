@@ -1,9 +1,8 @@
 //! What `status --json` and `metrics` say of a running recorder, and of one whose daemon has died.
 
 use std::fs;
-use std::time::Duration;
 
-use flightrec_tests::{Recorder, numbered_call, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, numbered_call, wait_until};
 use nix::mount::{MntFlags, umount2};
 use serde_json::Value;
 
@@ -72,7 +71,7 @@ fn links_that_are_deleted_are_told_as_the_end_of_recording() {
         }
     }
     let stopped = || state(&recorder, &[])["level"] == "stopped";
-    assert!(wait_until(Duration::from_secs(20), stopped), "{:#}", state(&recorder, &[]));
+    assert!(wait_until(PATIENCE, stopped), "{:#}", state(&recorder, &[]));
     let text = recorder.flightctl(&["status"]);
     assert!(String::from_utf8_lossy(&text.stdout).contains("NOTHING IS RECORDED"), "{text:?}");
     assert!(recorder.log().contains("nothing is recorded any more"), "{}", recorder.log());

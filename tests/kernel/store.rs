@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::live::{Generation, Recording};
 use flightrec_format::ring::{Gap, Reason, Rings, Scope};
-use flightrec_tests::{Files, Recorder, c_program, die_with_parent, numbered_call, wait_until};
+use flightrec_tests::{
+    Files, PATIENCE, Recorder, c_program, die_with_parent, numbered_call, wait_until,
+};
 use nix::sys::signal::Signal;
 use nix::unistd::{Group, User, gettid};
 use serde_json::Value;
@@ -19,7 +21,6 @@ use crate::unprivileged::USER;
 /// Files that roll every few seconds, and are written at once.
 pub(crate) const BUSY: &str = "[store]\nkeep_free = \"0B\"\nfile_size = \"1MiB\"\nfile_age = \
                                \"2s\"\nflush_interval = \"200ms\"\nsync_interval = \"500ms\"\n";
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long the daemon is killed again and again; the issue asks for ten minutes.
 fn seconds() -> u64 {

@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use flightrec_tests::{Files, Recorder, numbered_call, wait_until};
+use flightrec_tests::{Files, PATIENCE, Recorder, numbered_call, wait_until};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use serde_json::Value;
 
@@ -82,7 +82,7 @@ fn a_full_disk() {
             fs::OpenOptions::new().append(true).create(true).open(&ballast).expect("ballast");
         while std::io::Write::write(&mut file, &[1; 4096]).is_ok_and(|n| n > 0) {}
     };
-    let full = wait_until(std::time::Duration::from_secs(20), || {
+    let full = wait_until(PATIENCE, || {
         fill();
         store(&recorder)["state"] == "failed"
     });
@@ -126,7 +126,7 @@ fn whoever_fills_the_disk_leaves_the_newest_history() {
             fs::OpenOptions::new().append(true).create(true).open(&ballast).expect("ballast");
         while std::io::Write::write(&mut file, &[1; 4096]).is_ok_and(|n| n > 0) {}
     };
-    let given_up = wait_until(std::time::Duration::from_mins(1), || {
+    let given_up = wait_until(PATIENCE, || {
         fill();
         let store = store(&recorder);
         store["state"] == "failed" && store["deleted_files"]["keep_free"].as_u64() > Some(0)
@@ -203,8 +203,7 @@ fn a_directory_that_is_deleted_under_it() {
     wait_for(&recorder, "some files", |store| store["files"].as_u64() > Some(1));
     let state = recorder.sandbox().state_dir();
     fs::remove_dir_all(&state).expect("the state directory");
-    assert!(wait_until(std::time::Duration::from_secs(20), || state.join("lock").exists()
-        && files(&recorder) > 0));
+    assert!(wait_until(PATIENCE, || state.join("lock").exists() && files(&recorder) > 0));
     wait_for(&recorder, "it is written again", is("writing"));
     recorder.stop();
     // What the deleted files held is written again, as the rings still have it all.

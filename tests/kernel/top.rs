@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use flightrec_tests::{Recorder, die_with_parent, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, die_with_parent, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::start;
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A terminal of 80 columns with a shell in it.
 struct Terminal {
@@ -204,7 +202,7 @@ fn it_ends_with_its_terminal() {
     let process = Path::new("/proc").join(pid.trim());
     assert!(process.exists());
     drop(terminal);
-    assert!(wait_until(Duration::from_secs(10), || !process.exists()), "top goes on");
+    assert!(wait_until(PATIENCE, || !process.exists()), "top goes on");
     // By itself, not by a panic about a message that nobody can read.
     let end =
         ["dump", "--last", "20s", "--pid", pid.trim(), "--event", "exit", "--format", "jsonl"];

@@ -6,10 +6,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_tests::{Options, Recorder, bin_dir, online_cpus, wait_until};
+use flightrec_tests::{Options, PATIENCE, Recorder, bin_dir, online_cpus, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -415,9 +414,8 @@ fn tracepoints_go_on_without_a_daemon_and_change_while_it_records() {
     fs::write(&path, without_limit(&changed)).expect("configuration");
     let pid = nix::unistd::Pid::from_raw(recorder.pid() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP).expect("SIGHUP");
-    let is_read = wait_until(Duration::from_secs(10), || {
-        recorder.log().contains("these keys have changed: trace")
-    });
+    let is_read =
+        wait_until(PATIENCE, || recorder.log().contains("these keys have changed: trace"));
     assert!(is_read, "{}", recorder.log());
     assert_eq!(pins(&recorder), ["trace-3".to_owned()].into());
     let last = run_dd(dir.path(), "fdatasync");

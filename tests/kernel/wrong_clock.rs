@@ -4,10 +4,9 @@
 use std::fmt::Write as _;
 use std::net::TcpStream;
 use std::process::Output;
-use std::time::Duration;
 
 use flightrec_tests::shipping::{S3Server, Shipper};
-use flightrec_tests::{FakeClock, wait_until};
+use flightrec_tests::{FakeClock, PATIENCE, wait_until};
 use jiff::Timestamp;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -15,8 +14,6 @@ use tempfile::TempDir;
 use crate::fleet::{OpenSsh, collected, lasted};
 use crate::ship::{Recorded, SETTLED, exits, same};
 use crate::support::start;
-
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Requests that are signed at a time more than 15 minutes from the server's are refused, by the
 /// server's own check; nothing is lost by it, and it goes on when the clock is set.

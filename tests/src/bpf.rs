@@ -8,9 +8,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
 
-use crate::process::wait_until;
+use crate::process::{PATIENCE, wait_until};
 
 const OBJ_GET: i32 = 7;
 const PROG_GET_NEXT_ID: i32 = 11;
@@ -26,9 +25,6 @@ const PROG_NAME: usize = 64;
 const MAP_NAME: usize = 24;
 const NAME_SIZE: usize = 16;
 const INFO_SIZE: usize = 80;
-
-/// Programs and maps are freed after a grace period of the kernel, behind the last reference.
-const FREED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a [`BpfObject`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +130,8 @@ fn next_id(command: i32, after: u32) -> io::Result<Option<u32>> {
 /// Those of `objects` that the kernel still has, after it was given time to free them.
 pub fn bpf_objects_left(objects: &[BpfObject]) -> Vec<BpfObject> {
     let mut left = objects.to_vec();
-    wait_until(FREED_WITHIN, || {
+    // They are freed after a grace period of the kernel, behind the last reference.
+    wait_until(PATIENCE, || {
         left.retain(BpfObject::is_loaded);
         left.is_empty()
     });

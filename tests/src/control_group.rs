@@ -4,9 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use crate::process::wait_until;
+use crate::process::{PATIENCE, wait_until};
 
 /// Removed in the end, once its members have gone.
 #[derive(Debug)]
@@ -42,6 +41,6 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        wait_until(Duration::from_secs(5), || fs::remove_dir(&self.dir).is_ok());
+        wait_until(PATIENCE, || fs::remove_dir(&self.dir).is_ok());
     }
 }

@@ -39,7 +39,9 @@ pub use ftrace::{Ftrace, Traced, traced};
 pub use kernel::{monotonic_ns, online_cpus, parse_cpu_list, pin_to_cpu, require_kernel};
 pub use memory_group::MemoryGroup;
 pub use perf_stat::PerfStat;
-pub use process::{bin_dir, die_with_parent, pinned, wait_limited, wait_peak, wait_until};
+pub use process::{
+    PATIENCE, bin_dir, die_with_parent, pinned, wait_limited, wait_peak, wait_until,
+};
 pub use programs::{c_dynamic, c_program, key_values};
 pub use recorder::{Options, Recorder};
 pub use sandbox::Sandbox;

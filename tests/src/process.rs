@@ -13,6 +13,9 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, getppid, sethostname};
 
+/// How long a test waits for what is sure to come: so long that only a hang takes longer, also
+/// where other programs have the machine's CPUs.
+pub const PATIENCE: Duration = Duration::from_mins(2);
 /// How often a condition is looked at.
 const POLL: Duration = Duration::from_millis(10);
 

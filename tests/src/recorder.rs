@@ -14,13 +14,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::bpf::BpfObject;
-use crate::process::{bin_dir, die_with_parent, wait_limited};
+use crate::process::{PATIENCE, bin_dir, die_with_parent, wait_limited};
 use crate::sandbox::Sandbox;
-
-/// How long the daemon may take until its control socket answers.
-const READY_WITHIN: Duration = Duration::from_secs(10);
-/// How long it may take to end after SIGTERM.
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// How a [`Recorder`] is started.
 #[derive(Debug, Clone)]
@@ -172,12 +167,12 @@ impl Recorder {
     pub fn terminate(&mut self) -> Result<ExitStatus> {
         let mut daemon = self.daemon.take().context("flightd does not run")?;
         kill(Pid::from_raw(daemon.id() as i32), Signal::SIGTERM).context("can't end flightd")?;
-        if let Some(status) = wait_limited(&mut daemon, ENDS_WITHIN)? {
+        if let Some(status) = wait_limited(&mut daemon, PATIENCE)? {
             return Ok(status);
         }
         daemon.kill()?;
         daemon.wait()?;
-        bail!("flightd did not end within {} s of SIGTERM:\n{}", ENDS_WITHIN.as_secs(), self.log())
+        bail!("flightd did not end within {} s of SIGTERM:\n{}", PATIENCE.as_secs(), self.log())
     }
 
     fn config_path(&self) -> PathBuf {
@@ -218,7 +213,7 @@ impl Recorder {
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {
-        let end = Instant::now() + READY_WITHIN;
+        let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             if let Some(status) = self.daemon.as_mut().map(Child::try_wait).transpose()?.flatten() {
                 self.daemon = None;
@@ -233,7 +228,7 @@ impl Recorder {
         let answer = String::from_utf8_lossy(&answer);
         bail!(
             "flightd was not ready within {} s:\n{}flightctl status: {answer}",
-            READY_WITHIN.as_secs(),
+            PATIENCE.as_secs(),
             self.log()
         )
     }
