@@ -6,9 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use flightrec_tests::{Sandbox, bin_dir, die_with_parent, require_kernel, wait_limited};
+use flightrec_tests::{PATIENCE, Sandbox, bin_dir, die_with_parent, require_kernel, wait_limited};
 use nix::sys::signal::Signal;
 
 use crate::support::{snapshot, start};
@@ -39,7 +38,7 @@ fn flightd_on(sandbox: &Sandbox, config: &str, bpffs: &Path) -> Command {
 fn refuses(mut command: Command, words: &[&str]) {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = die_with_parent(&mut command, Signal::SIGKILL).spawn().expect("flightd");
-    if wait_limited(&mut child, Duration::from_secs(10)).expect("wait").is_none() {
+    if wait_limited(&mut child, PATIENCE).expect("wait").is_none() {
         child.kill().expect("kill");
     }
     let output = child.wait_with_output().expect("wait");

@@ -153,8 +153,8 @@ fn whom_perfetto_says_a_thread_waited_for() {
     require_kernel();
     require_perfetto();
     let dir = TempDir::new().expect("a directory");
-    let _slow = SlowDisk::make(dir.path());
     let recorder = Recorder::start(Options::default());
+    let _slow = SlowDisk::make(dir.path());
     let happened: Vec<Happened> = BLOCKING
         .into_iter()
         .filter_map(|id| {

@@ -17,6 +17,7 @@ mod disk;
 mod documentation;
 mod drill;
 mod dump;
+mod environment;
 mod exec_args;
 mod export;
 mod export_engines;

@@ -12,10 +12,11 @@ use flightrec_tests::{
     Files, PATIENCE, Recorder, c_program, die_with_parent, numbered_call, wait_until,
 };
 use nix::sys::signal::Signal;
-use nix::unistd::gettid;
+use nix::unistd::{Group, User, gettid};
 use serde_json::Value;
 
 use crate::support::{snapshot, start, without_limit};
+use crate::unprivileged::USER;
 
 /// Files that roll every few seconds, and are written at once.
 pub(crate) const BUSY: &str = "[store]\nkeep_free = \"0B\"\nfile_size = \"1MiB\"\nfile_age = \
@@ -336,15 +337,13 @@ fn what_was_overwritten_is_counted() {
 
 #[test]
 fn files_are_for_the_group_and_nobody_else() {
-    let mut recorder = start(BUSY);
+    // One that every machine has, under this name or that.
+    let user = User::from_name(USER).expect("users").expect("nobody");
+    let group = Group::from_gid(user.gid).expect("groups").expect("its group");
+    let mut recorder = start(&format!("{BUSY}[access]\ngroup = {:?}\n", group.name));
     wait_for(&recorder, "a file", |store| store["file"].is_string());
     recorder.stop();
-    let group =
-        std::fs::metadata(recorder.sandbox().state_dir()).expect("the state directory").gid();
-    let wanted = nix::unistd::Group::from_name("flightrec")
-        .ok()
-        .flatten()
-        .map_or(group, |group| group.gid.as_raw());
+    let wanted = group.gid.as_raw();
     let files = read(&recorder);
     assert!(!files.paths.is_empty());
     for path in &files.paths {

@@ -26,10 +26,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use flightrec_tests::{Recorder, die_with_parent};
 use nix::sys::signal::Signal;
 use regex::Regex;
+use tempfile::TempDir;
 
 use crate::support::{dump, start};
 
@@ -358,61 +360,78 @@ fn same_value(ours: &str, straces: &str) -> bool {
         || is_address(ours) && is_address(straces)
 }
 
+/// What differs from run to run in a structure, and what stands for it.
+static REPLACED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let patterns = [
+        // strace's notation of addresses of sockets.
+        (
+            r#"\{sa_family=AF_INET, sin_port=htons\((\d+)\), sin_addr=inet_addr\("([^"]*)"\)\}"#,
+            "{AF_INET, $2:$1}",
+        ),
+        (
+            r#"\{sa_family=AF_INET6, sin6_port=htons\((\d+)\), sin6_flowinfo=htonl\(0\), inet_pton\(AF_INET6, "([^"]*)", &sin6_addr\), sin6_scope_id=0\}"#,
+            "{AF_INET6, [$2]:$1}",
+        ),
+        (r"sa_family=(AF_\w+)", "$1"),
+        ("sun_path=", ""),
+        (r"nl_pid=\d+, nl_groups=", "pid=(id), groups="),
+        (r"AF_NETLINK, pid=\d+", "AF_NETLINK, pid=(id)"),
+        // Ports that the kernel chose.
+        (r":(3[2-9]\d{3}|[4-6]\d{4})\}", ":(port)}"),
+        // Contents of buffers.
+        (r#"iov_base="(?:[^"\\]|\\.)*"(?:\.\.\.)?, "#, ""),
+        (r"iov_base=0x[0-9a-f]+, ", ""),
+        (r"\[\d+ => (\d+)\]", "[$1]"),
+        // An offset that the call has moved.
+        (r"\[(\d+)\] => \[\d+\]", "[$1]"),
+        ("0x[0-9a-f]{5,}", "(address)"),
+        (r", si_utime=\d+ ?, si_stime=\d+ ?", ""),
+        (r"(si_pid)=\d+", "$1=(id)"),
+        // What the kernel wrote at the same time.
+        (r" => \{.*\}$", ""),
+        // Times of files that the script made.
+        (r"tv_sec=1[7-9]\d{8}, tv_nsec=\d+", "(time)"),
+        // Where a comment stood.
+        (r" ([,\]])", "$1"),
+    ];
+    patterns.map(|(pattern, by)| (compiled(pattern), by)).into()
+});
+/// A time of the clock, and how much of a timer is left.
+static TIME: LazyLock<Regex> = LazyLock::new(|| compiled(r"tv_sec=\d+, tv_nsec=\d+"));
+static TIMER: LazyLock<Regex> = LazyLock::new(|| compiled(r"it_value=\{tv_sec=\d+, tv_usec=\d+\}"));
+static POLLED: LazyLock<Regex> = LazyLock::new(|| compiled(r"\{fd=(\d+), events=([^}]*)\}"));
+
+/// Compiled once each: that takes longer than all else here.
+fn compiled(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a pattern")
+}
+
 /// A structure as both show it, without what differs from run to run.
 fn structure(call: &Shown, text: &str) -> String {
     let mut text = text.to_owned();
-    let mut replace = |pattern: &str, by: &str| {
-        text = Regex::new(pattern).expect("a pattern").replace_all(&text, by).into_owned();
+    let mut replace = |pattern: &Regex, by: &str| {
+        text = pattern.replace_all(&text, by).into_owned();
     };
-    // strace's notation of addresses of sockets.
-    replace(
-        r#"\{sa_family=AF_INET, sin_port=htons\((\d+)\), sin_addr=inet_addr\("([^"]*)"\)\}"#,
-        "{AF_INET, $2:$1}",
-    );
-    replace(
-        r#"\{sa_family=AF_INET6, sin6_port=htons\((\d+)\), sin6_flowinfo=htonl\(0\), inet_pton\(AF_INET6, "([^"]*)", &sin6_addr\), sin6_scope_id=0\}"#,
-        "{AF_INET6, [$2]:$1}",
-    );
-    replace(r"sa_family=(AF_\w+)", "$1");
-    replace("sun_path=", "");
-    replace(r"nl_pid=\d+, nl_groups=", "pid=(id), groups=");
-    replace(r"AF_NETLINK, pid=\d+", "AF_NETLINK, pid=(id)");
-    // Ports that the kernel chose.
-    replace(r":(3[2-9]\d{3}|[4-6]\d{4})\}", ":(port)}");
-    // Contents of buffers.
-    replace(r#"iov_base="(?:[^"\\]|\\.)*"(?:\.\.\.)?, "#, "");
-    replace(r"iov_base=0x[0-9a-f]+, ", "");
-    replace(r"\[\d+ => (\d+)\]", "[$1]");
-    // An offset that the call has moved.
-    replace(r"\[(\d+)\] => \[\d+\]", "[$1]");
-    replace("0x[0-9a-f]{5,}", "(address)");
-    replace(r", si_utime=\d+ ?, si_stime=\d+ ?", "");
-    replace(r"(si_pid)=\d+", "$1=(id)");
-    // What the kernel wrote at the same time.
-    replace(r" => \{.*\}$", "");
     if call.args.iter().any(|arg| arg == "TIMER_ABSTIME") {
-        replace(r"tv_sec=\d+, tv_nsec=\d+", "(time)");
+        replace(&TIME, "(time)");
     }
-    // Times of files that the script made.
-    replace(r"tv_sec=1[7-9]\d{8}, tv_nsec=\d+", "(time)");
-    // Where a comment stood.
-    replace(r" ([,\]])", "$1");
-    // How much of a timer is left.
+    for (pattern, by) in &*REPLACED {
+        replace(pattern, by);
+    }
     if call.name == "setitimer" {
-        replace(r"it_value=\{tv_sec=\d+, tv_usec=\d+\}", "it_value=(time)");
+        replace(&TIMER, "it_value=(time)");
     }
     text
 }
 
 /// Which events a `poll` found stands behind its result in strace's line.
 fn found(call: &Shown) -> String {
-    let descriptors = Regex::new(r"\{fd=(\d+), events=([^}]*)\}").expect("a pattern");
     let with_events = |of: &regex::Captures<'_>| {
         let found = call.behind.split_once(&format!("{{fd={}, revents=", &of[1]));
         let found = found.and_then(|(_, rest)| rest.split_once('}')).map_or("0", |(it, _)| it);
         format!("{{fd={}, events={}, revents={found}}}", &of[1], &of[2])
     };
-    descriptors.replace_all(&call.args[0], with_events).into_owned()
+    POLLED.replace_all(&call.args[0], with_events).into_owned()
 }
 
 /// `None`: they agree.
@@ -462,13 +481,14 @@ fn first_difference(ours: &[Shown], straces: &[Shown]) -> Option<String> {
 
 #[test]
 fn a_script_of_many_commands_reads_as_with_strace() {
-    let recorder = start(RINGS);
-    let root = recorder.sandbox().root();
-    let dir = root.join("work");
+    let root = TempDir::new().expect("a directory");
+    let dir = root.path().join("work");
     // Unseen: what it leaves in caches (Python's compiled modules) is there for both.
     run_script(Command::new("/usr/bin/env"), &dir);
-    let straces = strace(&dir, &root.join("strace"));
-    let ours = recorded(&recorder, &dir);
+    let straces = strace(&dir, &root.path().join("strace"));
+    // Only now: all that is recorded is read, and what strace itself does is a hundred times that
+    // of the script.
+    let ours = recorded(&start(RINGS), &dir);
     let mut commands = 0;
     for (place, ((pid, ours), (_, straces))) in
         ours.processes.iter().zip(&straces.processes).enumerate()

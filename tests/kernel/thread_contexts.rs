@@ -12,7 +12,7 @@ use flightrec_format::abi::publisher::{PUBLISHERS, Publisher, Publishers};
 use flightrec_format::abi::record::fold;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_tests::contexts::{self, Round, right};
-use flightrec_tests::{Recorder, Sandbox, c_dynamic, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, Sandbox, c_dynamic, wait_until};
 use serde_json::Value;
 
 use crate::support::start;
@@ -26,7 +26,7 @@ const ROUNDS: usize = 1500;
 /// A dump of what was just recorded.
 const WINDOW: [&str; 5] = ["dump", "--last", "60s", "--format", "jsonl"];
 /// Within so long a process that publishes is found.
-const FOUND: Duration = Duration::from_secs(30);
+const FOUND: Duration = PATIENCE;
 
 /// What the recorder knows of who publishes.
 fn publishers(sandbox: &Sandbox) -> ArrayMap {

@@ -5,11 +5,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
 use flightrec_tests::{
-    BpfObject, Sandbox, Snapshot, bin_dir, bpf_objects_left, die_with_parent, numbered_call,
-    require_kernel, wait_limited, wait_until,
+    BpfObject, PATIENCE, Sandbox, Snapshot, bin_dir, bpf_objects_left, die_with_parent,
+    numbered_call, require_kernel, wait_limited, wait_until,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User, gettid};
@@ -105,7 +104,7 @@ impl UserSandbox {
         let mut daemon = Daemon(command.spawn().expect("setpriv"));
         let child = &mut daemon.0;
         // The socket is there before the recording is: an answer is what tells.
-        let answers = wait_until(Duration::from_secs(20), || {
+        let answers = wait_until(PATIENCE, || {
             self.flightctl(&["status"]).status.success() || !matches!(child.try_wait(), Ok(None))
         });
         assert!(
@@ -118,8 +117,7 @@ impl UserSandbox {
 
 pub(crate) fn end(mut daemon: Daemon) {
     kill(Pid::from_raw(daemon.0.id() as i32), Signal::SIGTERM).expect("its own process");
-    let status =
-        wait_limited(&mut daemon.0, Duration::from_secs(10)).expect("wait").expect("it ends");
+    let status = wait_limited(&mut daemon.0, PATIENCE).expect("wait").expect("it ends");
     assert!(status.success(), "{status}");
 }
 

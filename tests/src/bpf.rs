@@ -131,6 +131,7 @@ fn next_id(command: i32, after: u32) -> io::Result<Option<u32>> {
 /// grace period behind the last reference.
 pub fn bpf_objects_left(objects: &[BpfObject]) -> Vec<BpfObject> {
     let mut left = objects.to_vec();
+    // They are freed after a grace period of the kernel, behind the last reference.
     wait_until(PATIENCE, || {
         left.retain(BpfObject::is_loaded);
         left.is_empty()

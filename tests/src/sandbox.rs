@@ -1,7 +1,9 @@
 //! Mounts and directories that belong to one recorder alone.
 
 use std::cell::Cell;
-use std::io;
+use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -10,6 +12,11 @@ use nix::sched::{CloneFlags, unshare};
 use tempfile::TempDir;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
+const GROUPS: &str = "/etc/group";
+/// Where an installed flightrec has its files.
+const INSTALLED: [&str; 3] = ["/etc/flightrec", "/run/flightrec", "/var/lib/flightrec"];
+/// Beginning of the line of its group.
+const INSTALLED_GROUP: &str = "flightrec:";
 
 thread_local! {
     /// Whether this thread has left the machine's mount namespace.
@@ -18,6 +25,8 @@ thread_local! {
 
 /// A temporary directory with a bpffs mounted in it, in a mount namespace of the calling thread
 /// (and of the processes and threads that it starts from then on), where tracefs is mounted too.
+/// Whatever is installed on the machine, flightrec is not, in there: no configuration, no recorder
+/// that runs, and no group `flightrec`.
 ///
 /// The machine's own mounts are neither changed nor needed, and the pins go away with the
 /// namespace, whatever happens to the process. On drop the bpffs is unmounted and the directory
@@ -37,7 +46,7 @@ impl Sandbox {
             .context("can't make a temporary folder")?;
         let sandbox = Self { root };
         for dir in [sandbox.runtime_dir(), sandbox.state_dir(), sandbox.bpffs_dir()] {
-            std::fs::create_dir(&dir).with_context(|| format!("can't make {}", dir.display()))?;
+            fs::create_dir(&dir).with_context(|| format!("can't make {}", dir.display()))?;
         }
         let none: Option<&str> = None;
         mount(Some("bpf"), &sandbox.bpffs_dir(), Some("bpf"), MsFlags::empty(), none)
@@ -70,7 +79,7 @@ impl Sandbox {
     pub fn pins(&self) -> io::Result<Vec<PathBuf>> {
         let (mut files, mut folders) = (Vec::new(), vec![self.bpffs_dir()]);
         while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder)? {
+            for entry in fs::read_dir(folder)? {
                 let entry = entry?;
                 if entry.file_type()?.is_dir() { &mut folders } else { &mut files }
                     .push(entry.path());
@@ -106,6 +115,25 @@ fn enter_private_namespace() -> Result<()> {
         mount(Some("tracefs"), TRACEFS, Some("tracefs"), MsFlags::empty(), none)
             .with_context(|| format!("can't mount tracefs on {TRACEFS}"))?;
     }
+    hide_installed()?;
     PRIVATE.set(true);
     Ok(())
+}
+
+/// flightd gives its socket and files to the group `flightrec` where there is one, which a user of
+/// a test may not; and programs that are not told their directories take the installed ones.
+fn hide_installed() -> Result<()> {
+    let none: Option<&str> = None;
+    for dir in INSTALLED.into_iter().filter(|dir| Path::new(dir).exists()) {
+        mount(Some("none"), dir, Some("tmpfs"), MsFlags::empty(), Some("mode=755"))
+            .with_context(|| format!("can't hide {dir}"))?;
+    }
+    let groups = fs::read_to_string(GROUPS).with_context(|| GROUPS)?;
+    let others = groups.split_inclusive('\n').filter(|line| !line.starts_with(INSTALLED_GROUP));
+    // The mount holds the file, so that it needs no name from here on.
+    let mut file = tempfile::NamedTempFile::new().context("can't make a temporary file")?;
+    file.write_all(others.collect::<String>().as_bytes()).context("can't write the groups")?;
+    fs::set_permissions(file.path(), Permissions::from_mode(0o644)).context("can't set a mode")?;
+    mount(Some(file.path()), GROUPS, none, MsFlags::MS_BIND, none)
+        .with_context(|| format!("can't mount {GROUPS}"))
 }

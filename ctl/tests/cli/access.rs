@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use flightrec_format::control::{Response, StoreStatus};
 use tempfile::TempDir;
 
-use crate::common::{Recording, daemon, dump, flightctl, status, stderr, stdout};
+use crate::common::{Recording, daemon, dump, flightctl, status, stderr, stdout, usual};
 use crate::disk::recorded;
 use crate::everyday::text;
 use crate::snapshots::{about, snapshot};
@@ -30,7 +30,7 @@ fn as_nobody(args: &[&str]) -> Output {
     let program = place.path().join("flightctl");
     fs::copy(env!("CARGO_BIN_EXE_flightctl"), &program).unwrap();
     let mut command = Command::new(&program);
-    command.args(args).env_remove("FLIGHTREC_RUNTIME_DIR");
+    usual(&mut command).args(args);
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         command.uid(65534).gid(65534);
     }

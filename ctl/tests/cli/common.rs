@@ -21,8 +21,16 @@ pub(crate) fn flightctl(args: &[&str]) -> Output {
 
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flightctl"));
-    command.args(args).env("TZ", "UTC").env_remove("NO_COLOR").env_remove("FLIGHTREC_RUNTIME_DIR");
+    usual(&mut command).args(args);
     command
+}
+
+/// Whatever is set where the tests are run: colours, widths, languages, time zones, limits and
+/// directories do not come from there.
+pub(crate) fn usual(command: &mut Command) -> &mut Command {
+    let kept = ["HOME", "LLVM_PROFILE_FILE", "PATH", "TMPDIR"];
+    let kept = kept.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    command.env_clear().envs(kept).env("TZ", "UTC")
 }
 
 pub(crate) fn stdout(out: &Output) -> String {

@@ -6,7 +6,9 @@ use std::process::Output;
 
 use flightrec_store::{FileReader, Kind};
 
-use crate::common::{BOOT_ID, NOW, Recording, SECOND, WALL, dump, flightctl, meta, stderr, stdout};
+use crate::common::{
+    BOOT_ID, NOW, Recording, SECOND, WALL, dump, flightctl, meta, stderr, stdout, usual,
+};
 use crate::disk::{Disk, boot_dir, calls, files, recorded};
 
 /// A dump of files alone.
@@ -537,8 +539,8 @@ fn more_files_than_may_usually_be_open_are_read() {
     // Room for the program's own and two more.
     let script = "ulimit -Sn 6 && exec \"$0\" dump --fds off --all --strict --store \"$1\"";
     let mut shell = std::process::Command::new("/bin/sh");
-    let out =
-        shell.args(["-c", script, env!("CARGO_BIN_EXE_flightctl"), text(&dir)]).output().unwrap();
+    let args = ["-c", script, env!("CARGO_BIN_EXE_flightctl"), text(&dir)];
+    let out = usual(&mut shell).args(args).output().unwrap();
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     assert_eq!(numbers(&out), (0..15_000).collect::<Vec<_>>());
 }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::Output;
-use std::sync::OnceLock;
 use std::thread;
 
 use flightrec_format::abi::kinds::{BlockComplete, BlockIssue, Kind};
@@ -14,6 +13,7 @@ use flightrec_format::abi::record::{
 use flightrec_format::decode::{Body, Call, Event, Plain, Text};
 use flightrec_store::search;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use tempfile::TempDir;
 
 use crate::common::{NOW, Recording, SECOND, WALL, command, meta, stderr, stdout};
@@ -272,15 +272,12 @@ struct Asked {
 /// One in a file, one in several, and one that goes on.
 const ASKED: [(u64, u64, bool); 3] = [(60, 7, false), (5, 8, false), (5, 9, true)];
 
-fn asked(which: usize) -> &'static Asked {
-    static MADE: [OnceLock<Asked>; ASKED.len()] = [const { OnceLock::new() }; ASKED.len()];
-    MADE[which].get_or_init(|| {
-        let (seconds, seed, goes_on) = ASKED[which];
-        let (store, daemon) = made(seconds, seed, goes_on);
-        let bare = tempfile::tempdir().unwrap();
-        copied(store.path(), bare.path(), |name| !name.ends_with(search::EXTENSION));
-        Asked { store, bare, daemon }
-    })
+fn asked(which: usize) -> Asked {
+    let (seconds, seed, goes_on) = ASKED[which];
+    let (store, daemon) = made(seconds, seed, goes_on);
+    let bare = tempfile::tempdir().unwrap();
+    copied(store.path(), bare.path(), |name| !name.ends_with(search::EXTENSION));
+    Asked { store, bare, daemon }
 }
 
 fn copied(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool + Copy) {
@@ -382,9 +379,10 @@ const FILTERS: [&[&str]; 31] = [
 const LOOKS: [&[&str]; 4] = [&[], &["--format", "jsonl"], &["--merge"], &["--cpu", "0"]];
 
 fn indexes_change_no_answer(which: usize) {
+    let asked = asked(which);
     for (n, filter) in FILTERS.into_iter().enumerate() {
         for window in [&["--last", "14s"][..], &["--all"]] {
-            is_the_same(asked(which), &[window, filter, LOOKS[n % LOOKS.len()]].concat());
+            is_the_same(&asked, &[window, filter, LOOKS[n % LOOKS.len()]].concat());
         }
     }
 }
@@ -407,29 +405,23 @@ fn indexes_change_no_answer_of_a_recording_that_goes_on() {
     indexes_change_no_answer(2);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 32,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
-
-    #[test]
-    fn nor_of_any_window(
-        (length, until) in (6u64..15, 0u64..4),
-        which in 0..FILTERS.len(),
-        look in 0..LOOKS.len(),
-        of in 0..ASKED.len(),
-    ) {
+#[test]
+fn nor_of_any_window() {
+    // Not in a `static`, which nothing drops: its directories would stay.
+    let all: [Asked; ASKED.len()] = std::array::from_fn(asked);
+    let config = ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() };
+    let ways = ((6u64..15, 0u64..4), 0..FILTERS.len(), 0..LOOKS.len(), 0..ASKED.len());
+    let checked = TestRunner::new(config).run(&ways, |((length, until), which, look, of)| {
         let window = [format!("--since=-{}s", length + until), format!("--until=-{until}s")];
         let window = [window[0].as_str(), window[1].as_str()];
-        is_the_same(asked(of), &[&window[..], FILTERS[which], LOOKS[look]].concat());
-    }
+        is_the_same(&all[of], &[&window[..], FILTERS[which], LOOKS[look]].concat());
+        Ok(())
+    });
+    checked.unwrap_or_else(|e| panic!("{e}"));
 }
 
 /// A store of its own, to be spoilt.
-fn own(which: usize) -> TempDir {
-    let Asked { store, .. } = asked(which);
+fn own(store: &TempDir) -> TempDir {
     let own = tempfile::tempdir().unwrap();
     copied(store.path(), own.path(), |_| true);
     own
@@ -443,7 +435,7 @@ fn a_damaged_index_is_told_once_and_changes_nothing() {
     let good = dump(store.path(), &WAY, SMALL);
     assert!(!stderr(&good).contains("search index"), "{}", stderr(&good));
     for spoil in [0, 1, 2] {
-        let own = own(1);
+        let own = own(&store);
         for file in files(own.path()) {
             let index = search::path(&file);
             match spoil {
@@ -474,12 +466,12 @@ fn a_damaged_index_is_told_once_and_changes_nothing() {
 /// That blocks are left unread shows where an index says that nothing is in them.
 #[test]
 fn what_an_index_rules_out_is_not_read() {
-    let own = spoilt(1, |block| {
+    let Asked { store, .. } = asked(1);
+    let own = spoilt(&store, |block| {
         block.failures.clear();
         block.longest = Some(0);
         block.components = search::Components::default();
     });
-    let Asked { store, .. } = asked(1);
     let ways: [(&[&str], usize); 3] = [
         (&WAY, 20),
         (&["--all", "--slower-than", "100ms"], 4),
@@ -501,8 +493,8 @@ fn what_an_index_rules_out_is_not_read() {
 
 #[test]
 fn nor_is_it_while_a_recording_goes_on() {
-    let own = spoilt(2, |block| block.threads.clear());
     let Asked { store, daemon, .. } = asked(2);
+    let own = spoilt(&store, |block| block.threads.clear());
     let mut ways = Vec::new();
     for tid in 1001..=1008 {
         let tid = tid.to_string();
@@ -511,15 +503,15 @@ fn nor_is_it_while_a_recording_goes_on() {
             let of = (store.path(), daemon.as_ref());
             stdout(&ask(&["dump"], of, &way, SMALL)).lines().count()
         };
-        ways.push((count(store), count(&own)));
+        ways.push((count(&store), count(&own)));
     }
     assert!(ways.iter().any(|(whole, left)| *left + 8 < *whole), "{ways:?}");
     assert!(ways.iter().all(|(whole, left)| left <= whole), "{ways:?}");
 }
 
 /// A store whose indexes lack what is in the blocks.
-fn spoilt(which: usize, spoil: impl Fn(&mut search::BlockEntry)) -> TempDir {
-    let own = own(which);
+fn spoilt(store: &TempDir, spoil: impl Fn(&mut search::BlockEntry)) -> TempDir {
+    let own = own(store);
     for file in files(own.path()) {
         // Of what is still written there is none.
         let Ok(mut index) = search::make(&file) else { continue };
@@ -576,7 +568,8 @@ fn indexes_and_stretches_change_no_report() {
 
 #[test]
 fn blocks_that_no_index_names_are_read() {
-    let own = own(1);
+    let Asked { store, .. } = asked(1);
+    let own = own(&store);
     for file in files(own.path()) {
         let mut index = search::make(&file).unwrap();
         let mut number = 0;
@@ -586,7 +579,6 @@ fn blocks_that_no_index_names_are_read() {
         });
         search::write(&file, &index).unwrap();
     }
-    let Asked { store, .. } = asked(1);
     for filter in FILTERS {
         let way = [&["--last", "14s"], filter].concat();
         let (one, other) = (dump(store.path(), &way, SMALL), dump(own.path(), &way, SMALL));

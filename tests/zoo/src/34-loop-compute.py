@@ -1,6 +1,7 @@
 # The request asks a server with one event loop, which computes for another client first (a callback that takes 500 ms).
 import ctypes, hashlib, json, os, select, socket, threading, time, signal
 libc = ctypes.CDLL(None)
+os.setpriority(os.PRIO_PROCESS, 0, -20)  # as zoo_init
 def name(n): libc.prctl(15, n.encode(), 0, 0, 0)
 ls = socket.socket(); ls.bind(("127.0.0.1", 0)); ls.listen(8); addr = ls.getsockname()
 pid = os.fork()

@@ -20,11 +20,15 @@ int main(void) {
              (int)getpid());
     if (mkdir(d, 0755))
         lacking(d);
+    // Before all other groups, so that it waits for nothing else.
     if (v1) {
+        put(d, "cpu.shares", "262144");
         put(d, "cpu.cfs_period_us", "100000");
         put(d, "cpu.cfs_quota_us", "10000");
-    } else
+    } else {
+        put(d, "cpu.weight", "10000");
         put(d, "cpu.max", "10000 100000");
+    }
     pid_t k = fork();
     if (!k) {
         name("tax");
