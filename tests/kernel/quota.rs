@@ -121,7 +121,7 @@ fn a_kernel_without_the_function_records_all_else() {
     let status = status(&recorder);
     let lacking = status["lacking"].as_array().expect("a list");
     let whats: Vec<&str> = lacking.iter().map(|row| row["what"].as_str().expect("text")).collect();
-    assert_eq!(whats, [WAITS, "beginnings of waits of control groups for CPU time"]);
+    assert_eq!(whats, [WHAT, "beginnings of waits of control groups for CPU time"]);
     let why = "this kernel's BTF does not describe a function unthrottle_cfs_rq";
     assert!(lacking.iter().all(|row| row["why"] == why), "{lacking:#?}");
     let programs = status["recursion_misses"].as_object().expect("programs");
