@@ -61,13 +61,20 @@ impl Artifact {
         let text = |pointer: &str| line.pointer(pointer)?.as_str().map(str::to_owned);
         let directory = PathBuf::from(text("/manifest_path")?).parent()?.to_path_buf();
         Some(Self {
-            package: text("/package_id")?.rsplit(['/', '#']).nth(1)?.to_owned(),
+            package: package(&text("/package_id")?)?.to_owned(),
             name: text("/target/name")?,
             directory,
             executable: text("/executable")?.into(),
             is_test: line.pointer("/profile/test")?.as_bool()?,
         })
     }
+}
+
+/// A package's name, out of cargo's id of it: `path+file:///a/flightctl#0.1.0` or, where the
+/// directory has another name, `path+file:///a/reader#flightrec-reader@0.1.0`.
+fn package(id: &str) -> Option<&str> {
+    let (path, name) = id.rsplit_once('#')?;
+    Some(name.split_once('@').map_or_else(|| path.rsplit('/').next().unwrap_or(path), |of| of.0))
 }
 
 /// Builds all programs, examples and tests of the workspace, with one set of features.
@@ -79,4 +86,19 @@ fn build() -> Result<Vec<Artifact>> {
     let output = output.with_context(|| format!("can't run {}", shown(&command)))?;
     ensure!(output.status.success(), "{} failed ({})", shown(&command), output.status);
     Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(Artifact::parse).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_has_the_name_that_its_manifest_says() {
+        assert_eq!(package("path+file:///a/flightctl#0.1.0"), Some("flightctl"));
+        assert_eq!(
+            package("path+file:///a/reader#flightrec-reader@0.1.0"),
+            Some("flightrec-reader")
+        );
+        assert_eq!(package("flightctl"), None);
+    }
 }
