@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-use flightrec_tests::{Recorder, bin_dir, c_program, online_cpus, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, bin_dir, c_program, online_cpus, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -48,9 +47,9 @@ fn assert_near(samples: usize, expected: f64) {
 /// and the last of these samples, whoever ran.
 fn assert_rate(recorder: &Recorder, found: &[Value]) {
     let cpu = busy_cpu().to_string();
-    let time = |of: &Value| of["mono_ns"].as_u64().expect("a time");
+    let time = |of: &Value| of["mono_ns"].as_u64().unwrap_or_else(|| panic!("{of}"));
     let (first, last) = (time(&found[0]), time(found.last().expect("samples")));
-    let all = valid_dump(recorder, &["--last", "1m", "--event", "sample", "--cpu", &cpu]);
+    let all = recorded(recorder, &["--cpu", &cpu]);
     let strikes = all.iter().filter(|of| (first..=last).contains(&time(of))).count() - 1;
     let rate = strikes as f64 / (last - first) as f64 * 1e9;
     eprintln!("{rate:.2} samples a second of a busy CPU");
@@ -59,8 +58,14 @@ fn assert_rate(recorder: &Recorder, found: &[Value]) {
 
 /// The samples of a process.
 fn samples(recorder: &Recorder, pid: u32) -> Vec<Value> {
-    let pid = pid.to_string();
-    valid_dump(recorder, &["--last", "1m", "--event", "sample", "--pid", &pid])
+    recorded(recorder, &["--pid", &pid.to_string()])
+}
+
+/// The samples that a filter leaves. What the recorder does is told whatever the filter.
+fn recorded(recorder: &Recorder, filter: &[&str]) -> Vec<Value> {
+    let mut all = valid_dump(recorder, &[&["--last", "1h", "--event", "sample"], filter].concat());
+    all.retain(|of| of["event"] == "sample");
+    all
 }
 
 /// The functions of one of a sample's stacks.
@@ -120,7 +125,7 @@ fn the_function_that_spins_has_the_samples() {
     assert!(reads > 0.9, "{reads}: {of_kernel:#?}");
 
     // The text has them where they are asked for.
-    let args = ["--last", "1m", "--pid", &in_program.to_string()];
+    let args = ["--last", "1h", "--pid", &in_program.to_string()];
     let is_sample = |text: &str| text.starts_with("(SAMPLE) ");
     assert!(!dump(&recorder, &args).iter().any(|line| is_sample(&line.text)));
     let lines = dump(&recorder, &[&args[..], &["--stacks"]].concat());
@@ -132,7 +137,7 @@ fn the_function_that_spins_has_the_samples() {
 
     // A file tells the same, without a recorder.
     let file = dir.path().join("saved.flight").display().to_string();
-    let saved = recorder.flightctl(&["save", "--last", "1m", "-o", &file]);
+    let saved = recorder.flightctl(&["save", "--last", "1h", "-o", &file]);
     assert!(saved.status.success(), "{saved:?}");
     let state = recorder.sandbox().state_dir().display().to_string();
     recorder.stop();
@@ -203,7 +208,7 @@ fn samples_go_on_without_a_daemon_and_end_with_the_recording() {
     let objects = recorder.bpf_objects();
     recorder.stop();
     let gone = || flightrec_tests::bpf_objects_left(&objects).is_empty();
-    assert!(wait_until(Duration::from_secs(5), gone), "something is left");
+    assert!(wait_until(PATIENCE, gone), "something is left");
 }
 
 #[test]
@@ -252,10 +257,10 @@ fn samples_go_on_when_a_cpu_was_off_for_a_moment() {
         let pid = spin(&program, "program", "0.5").0.to_string();
         // Where no event matches, it fails. Before it is bound to its CPU, it may run on another.
         let cpu = cpu.to_string();
-        let args = ["dump", "--last", "1m", "--event", "sample", "--pid", &pid, "--cpu", &cpu];
+        let args = ["dump", "--last", "1h", "--event", "sample", "--pid", &pid, "--cpu", &cpu];
         recorder.flightctl(&args).status.success()
     };
-    assert!(wait_until(Duration::from_secs(20), goes_on), "no samples any more");
+    assert!(wait_until(PATIENCE, goes_on), "no samples any more");
     assert_eq!(clocks(&recorder), expected_clocks(49));
     let (pid, expected) = spin(&program, "program", "2");
     let found = samples(&recorder, pid);
@@ -268,9 +273,7 @@ fn what_the_budget_refuses_is_told_and_counted() {
     let recorder = start("[budget]\nper_cpu = \"0.01%\"\nburst = \"1s\"\n");
     let dir = TempDir::new().expect("directory");
     let (pid, expected) = spin(&spinner(dir.path()), "program", "3");
-    let mut found = samples(&recorder, pid);
-    // A change of the level is told whatever the filter.
-    found.retain(|of| of["event"] == "sample");
+    let found = samples(&recorder, pid);
     // They have their thread all the same.
     assert_near(found.len(), expected);
     let refused = found.iter().filter(|of| of["stack_missing"] == "refused").count();
@@ -289,10 +292,16 @@ fn a_kernel_that_does_not_tell_files_has_build_ids() {
     let lacking = &status(&recorder)["lacking"][0];
     assert_eq!(lacking["what"], "names of binaries in samples");
     let found = samples(&recorder, pid);
-    let innermost = &found[found.len() / 2]["user_stack"][0];
-    assert!(innermost["binary"].is_null() && innermost["symbol"].is_null(), "{innermost}");
-    let id = innermost["build_id"].as_str().expect("a build id").to_owned();
-    let args = ["--last", "1m", "--pid", &pid.to_string(), "--event", "sample"];
+    let frames = || found.iter().flat_map(|of| of["user_stack"].as_array().into_iter().flatten());
+    let is_named = |of: &Value| !of["binary"].is_null() || !of["symbol"].is_null();
+    assert!(!frames().any(is_named), "{found:#?}");
+    // Not each frame has one: the kernel does not wait for a page of the file, nor for the lock of
+    // the mappings.
+    let mut ids: Vec<&str> = frames().filter_map(|of| of["build_id"].as_str()).collect();
+    ids.sort_unstable();
+    let most = ids.chunk_by(|a, b| a == b).max_by_key(|same| same.len()).expect("build ids");
+    let id = most[0].to_owned();
+    let args = ["--last", "1h", "--pid", &pid.to_string(), "--event", "sample"];
     let expected = format!("(SAMPLE) user ?{}+0x", &id[..12]);
     assert!(dump(&recorder, &args).iter().any(|line| line.text.starts_with(&expected)));
 }

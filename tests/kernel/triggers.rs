@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use flightrec_tests::{MemoryGroup, Recorder, c_program, die_with_parent, online_cpus, wait_until};
+use flightrec_tests::{
+    MemoryGroup, PATIENCE, Recorder, c_program, die_with_parent, online_cpus, wait_until,
+};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::snapshots::{list, whole};
 use crate::support::{run, start};
-
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// All triggers by name.
 const ALL: [&str; 7] =
@@ -274,8 +274,11 @@ fn slow_calls_of_whoever_is_named() {
     // What it was slow for: the call that fired the trigger, in the snapshot and in the log.
     let why = &snapshot["summary"]["why"];
     let sentence = why["sentence"].as_str().unwrap_or_default();
-    let words = format!("`bad_end` ({pid}) waited 1.5 s in read");
-    assert!(sentence.starts_with(&words), "{:#}", snapshot["summary"]);
+    // 1.5 s, and then until a CPU was free for it.
+    let words = format!("`bad_end` ({pid}) waited ");
+    let waited = sentence.strip_prefix(&words).and_then(|rest| rest.split_once(" s in read"));
+    let waited = waited.and_then(|(seconds, _)| seconds.parse::<f64>().ok());
+    assert!(waited.is_some_and(|seconds| seconds >= 1.5), "{:#}", snapshot["summary"]);
     assert_eq!(why["chain"][0]["thread"]["tid"].to_string(), pid);
     assert!(recorder.log().contains(&format!("; why: {words}")), "{}", recorder.log());
     let lines = whole(&recorder, id(&snapshot), &["--tid", &pid, "--syscall", "read"]);
@@ -375,7 +378,10 @@ fn pressure_on_the_cpus() {
         kept(&recorder, "pressure", |snapshot| says(snapshot, "some thread waited for a CPU"));
     drop(hogs);
     let summary = &snapshot["summary"];
-    assert_eq!(summary["hogs"][0]["thread"]["name"], "hog", "{:#}", summary["hogs"]);
+    // They share one CPU: another thread may have had more of the other one.
+    let ran = summary["hogs"].as_array().expect("hogs");
+    assert!(ran.iter().any(|of| of["thread"]["name"] == "hog"), "{ran:#?}");
+    assert!(ran.iter().is_sorted_by_key(|of| std::cmp::Reverse(of["ns"].as_u64())), "{ran:#?}");
     // Any thread that came to that CPU waited behind them, and one of them may have waited longest.
     let waits = summary["waits"].as_array().expect("waits");
     assert_eq!(waits[0]["kind"], "queued", "{waits:#?}");
@@ -432,7 +438,7 @@ fn calls_that_fail_far_more_than_usual() {
     let recorder = with("errors", "min_rate = 300\nfactor = 3\nlearn = \"12s\"\n");
     let begun = Instant::now();
     let mut total = 0;
-    let came = wait_until(Duration::from_mins(1), || {
+    let came = wait_until(PATIENCE, || {
         // A call now and then is what the unit is known for; behind the time that it takes to
         // know it, a storm. Not more than is drained while the snapshot is awaited: all of it
         // must be there.
