@@ -18,7 +18,7 @@ use flightrec_format::decode::{Body, Event};
 use flightrec_format::live::{Generation, Recording};
 use flightrec_format::ring::{LaneStream, Reason};
 use flightrec_tests::{
-    Recorder, Snapshot, c_program, monotonic_ns, online_cpus, parse_cpu_list, pin_to_cpu,
+    PATIENCE, Recorder, Snapshot, c_program, monotonic_ns, online_cpus, parse_cpu_list, pin_to_cpu,
     wait_until,
 };
 
@@ -66,7 +66,7 @@ fn is_sound(recorder: &Recorder, snapshot: &Snapshot) {
         .collect();
     // Counters are read one after the other, and others' calls go on being refused meanwhile: they
     // agree in some reading, and if one of them missed an event, in none.
-    wait_until(Duration::from_secs(20), || {
+    wait_until(PATIENCE, || {
         let totals = live.counters();
         differing.retain(|(number, lane)| {
             let cpu = totals.cpus.iter().find(|cpu| cpu.cpu == *number).expect("a CPU with rings");
@@ -281,8 +281,6 @@ impl Drop for Hog {
     }
 }
 
-const PATIENCE: Duration = Duration::from_mins(1);
-
 /// Whether a line tells this of a CPU, by itself or together with others, where something else has
 /// kept these as busy.
 fn tells(said: &str, cpu: usize, what: &str) -> bool {
@@ -329,7 +327,7 @@ fn a_cpu_gives_up_in_order_says_so_and_takes_it_back() {
     drop(hog);
     // Whatever else runs on this CPU fits now.
     assert!(recorder.flightctl(&["budget", "set", "--per-cpu", "90%"]).status.success());
-    assert!(wait_until(3 * PATIENCE, || given(&recorder) == 0), "{:#x}", given(&recorder));
+    assert!(wait_until(PATIENCE, || given(&recorder) == 0), "{:#x}", given(&recorder));
     let said = acts(&recorder);
     assert!(tells(&said, cpu, "level 0: everything is recorded"), "{said}");
     is_sound(&recorder, &snapshot(&recorder));
@@ -400,6 +398,9 @@ fn classic_programs_are_detached_and_attached_again() {
     detaches_and_attaches("tracepoint");
 }
 
+const DETACHED: &str = "system calls are detached on all CPUs";
+const ATTACHED: &str = "system calls are attached on all CPUs";
+
 fn detaches_and_attaches(form: &str) {
     let budget = "[budget]\ntotal = \"0.5%\"\nper_cpu = \"off\"\nburst = \"1s\"\n";
     let mut recorder = start(&format!("{budget}[kernel]\nsyscall_programs = \"{form}\"\n"));
@@ -410,8 +411,12 @@ fn detaches_and_attaches(form: &str) {
         ["sys_enter", "sys_exit"].map(|link| dir.join(link).exists())
     };
     assert!(wait_until(PATIENCE, || links() == [false; 2]), "never detached");
-    assert!(wait_until(PATIENCE, || links() == [true; 2]), "never attached again");
-    assert!(wait_until(PATIENCE, || links() == [false; 2]), "not detached again");
+    // They are attached for a tenth of a second, which a look now and then misses.
+    let detached_twice = || {
+        let said = acts(&recorder);
+        said.matches(DETACHED).count() >= 2 && said.contains(ATTACHED)
+    };
+    assert!(wait_until(PATIENCE, detached_twice), "never attached and detached again");
     // A daemon that dies meanwhile leaves it so; the next one attaches, and the recording goes on.
     let session = snapshot(&recorder).meta.session;
     recorder.kill();
@@ -423,16 +428,16 @@ fn detaches_and_attaches(form: &str) {
         ["sys_enter", "sys_exit"].map(|link| dir.join(link).exists())
     };
     assert!(wait_until(PATIENCE, || links() == [true; 2]), "not attached by the next daemon");
+    // They stay attached, whatever else this machine does.
+    assert!(recorder.flightctl(&["budget", "set", "off"]).status.success());
+    assert!(wait_until(PATIENCE, || links() == [true; 2]), "detached without a budget");
     let tid = calls(100, 0);
-    // Fresh pages of scheduling.
-    run(&c_program("pingpong", &[]), &["2000", "4", "0", "0"]);
     let after = snapshot(&recorder);
     assert_eq!(after.meta.session, session);
     assert_eq!(after.calls_named(tid, "getppid").len(), 100);
-    headers_tell_it_too(&after);
+    headers_tell_it_too(&recorder);
     let said = acts(&recorder);
-    for words in ["system calls are detached on all CPUs", "system calls are attached on all CPUs"]
-    {
+    for words in [DETACHED, ATTACHED] {
         assert!(said.contains(words), "no {words:?} in\n{said}");
     }
     let output = recorder.flightctl(&["dump", "--all", "--strict", "-o", "/dev/null"]);
@@ -491,8 +496,21 @@ fn nothing_is_given_up_for_readers() {
 }
 
 /// For how long system calls were detached stands in headers of pages as in the recorder's own
-/// lines, which may be lost.
-fn headers_tell_it_too(snapshot: &Snapshot) {
+/// lines, which may be lost: once the daemon has counted that time, which it does every 250 ms where
+/// it gets a CPU, and a page was opened behind that.
+fn headers_tell_it_too(recorder: &Recorder) {
+    let mut told = (0, 0, 0);
+    let agree = wait_until(PATIENCE, || {
+        run(&c_program("pingpong", &[]), &["2000", "4", "0", "0"]);
+        told = detached(&snapshot(recorder));
+        let (times, by_lines, by_headers) = told;
+        by_lines.abs_diff(by_headers) < 500_000_000 + 100_000_000 * times
+    });
+    assert!(agree, "{} times, {} ns by lines, {} by headers", told.0, told.1, told.2);
+}
+
+/// How often system calls were detached, and for how long, ns: by lines, and by headers.
+fn detached(snapshot: &Snapshot) -> (u64, u64, u64) {
     let act = |wanted: Act| {
         let is =
             move |event: &&Event| matches!(event.body, Body::Act(act, _) if act == wanted as u16);
@@ -509,12 +527,7 @@ fn headers_tell_it_too(snapshot: &Snapshot) {
         .map(|page| u64::from(page.header().detached) << DETACHED_SHIFT)
         .max()
         .expect("a page");
-    let apart = by_lines.abs_diff(by_headers);
-    // The daemon counts the time every 250 ms, and a page is opened some time later.
-    assert!(
-        apart < 500_000_000 + 100_000_000 * detached.len() as u64,
-        "{by_lines} ns by lines, {by_headers} by headers"
-    );
+    (detached.len() as u64, by_lines, by_headers)
 }
 
 #[test]

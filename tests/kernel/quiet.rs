@@ -4,13 +4,18 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
-use flightrec_tests::{Recorder, c_program, die_with_parent, key_values, online_cpus};
+use flightrec_format::abi::page::Lane;
+use flightrec_format::live::{Generation, Recording};
+use flightrec_tests::{
+    PATIENCE, Recorder, c_program, die_with_parent, key_values, online_cpus, wait_until,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::start;
 
-/// Rings that a flood goes round in about two seconds, and no files that have what was in them.
+/// Rings that a flood goes round in about ten seconds, which is time for flightd to keep what is
+/// quiet where others keep the CPUs busy; and no files that have what was in them.
 const SMALL: &str = "[rings]\nsyscall = \"4MiB\"\nsched = \"512KiB\"\nquiet = \
                      \"32MiB\"\n[store]\nenabled = false\n";
 
@@ -39,20 +44,31 @@ fn calls(
     (lines, output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
+/// Waits until all that the rings of calls hold is written over.
+fn have_gone_round(recorder: &Recorder) {
+    let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
+    let live = Recording::open(&dir, false).expect("a recording");
+    let newest = |cpu: u16| live.newest(Lane::Syscall, cpu);
+    let round = |cpu: u16| (cpu, newest(cpu) + live.ring_pages(Lane::Syscall, cpu));
+    let behind: Vec<(u16, u64)> = live.cpus().into_iter().map(round).collect();
+    let are_over = || behind.iter().all(|(cpu, seq)| newest(*cpu) > *seq);
+    assert!(wait_until(PATIENCE, are_over), "the flood is too slow");
+}
+
 #[test]
 fn a_flood_does_not_write_over_quiet_processes() {
     let mut recorder = start(SMALL);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time");
+    let since = format!("{}.{:09}", now.as_secs(), now.subsec_nanos());
     // Processes that are older than the flood, and others than the flooders.
     let witnesses: Vec<Child> = ["10", "50", "200"]
         .into_iter()
         .map(|rate| spawn("witness", &[rate, "8", "-1", "3"]))
         .collect();
     sleep(Duration::from_millis(2500));
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time");
-    let since = format!("{}.{:09}", now.as_secs(), now.subsec_nanos());
     let floods: Vec<Child> = online_cpus()
         .into_iter()
-        .map(|cpu| spawn("witness", &["100000", "60", &cpu.to_string()]))
+        .map(|cpu| spawn("witness", &["20000", "600", &cpu.to_string()]))
         .collect();
     let ended = witnesses.into_iter().map(|witness| {
         let output = witness.wait_with_output().expect("witness");
@@ -62,7 +78,7 @@ fn a_flood_does_not_write_over_quiet_processes() {
     });
     let ended: Vec<(u32, usize)> = ended.collect();
     let flooder = floods.first().expect("a flood").id();
-    sleep(Duration::from_secs(2));
+    have_gone_round(&recorder);
     let bpffs = recorder.sandbox().bpffs_dir().display().to_string();
     let see = |recorder: &Recorder, witnesses: &[(u32, usize)], more: &[&str]| {
         let pids: Vec<u32> = witnesses.iter().map(|(pid, _)| *pid).collect();
