@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use flightrec_tests::{Recorder, c_program, key_values, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, c_program, key_values, wait_until};
 
 use crate::support::start;
 
@@ -61,7 +61,7 @@ fn nobody_can_choose_ids_that_keep_a_thread_out() {
         std::thread::sleep(Duration::from_millis(30));
         is_shown(&recorder, &crowd.victim)
     });
-    // It may be caught awake, which is no wonder where the CPUs are busy.
+    // It may be caught awake, which is no wonder.
     let shown = shown.count();
     assert!(shown >= 24, "the victim is kept out of the table: seen {shown} times of 40");
 }
@@ -82,7 +82,7 @@ fn threads_without_a_place_are_told() {
         });
         (said.clone(), number.and_then(|(n, _)| n.rsplit(' ').next()?.parse::<u32>().ok()))
     };
-    let enough = wait_until(Duration::from_secs(10), || told().1.is_some_and(|n| n >= 200));
+    let enough = wait_until(PATIENCE, || told().1.is_some_and(|n| n >= 200));
     assert!(enough, "{}", told().0);
     let output = recorder.flightctl(&["ps", "--all", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -21,6 +21,10 @@ fn seconds() -> u64 {
     std::env::var("FLIGHTREC_STRESS_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(60)
 }
 
+/// Threads that are begun, and end, in each round, and least rounds.
+const THREADS: u64 = 2000;
+const ROUNDS: u64 = 5;
+
 fn stress_ng(seconds: u64) -> Child {
     let mut stress = Command::new("stress-ng");
     stress.args(["--switch", "4", "--timer", "4", "--context", "4", "--quiet", "--timeout"]);
@@ -70,8 +74,9 @@ fn stress(form: &str, seconds: u64) {
     let mut stress = stress_ng(seconds);
     let end = Instant::now() + Duration::from_secs(seconds);
     let (mut rounds, mut pages, mut events) = (0, 0, 0);
-    while Instant::now() < end {
-        run(&c_program("threads", &[]), &["2000", "1"]);
+    // However slow this machine is: the shares below are of many events.
+    while Instant::now() < end || rounds < ROUNDS {
+        run(&c_program("threads", &[]), &[&THREADS.to_string(), "1"]);
         let read = read(&recording);
         (rounds, pages, events) = (rounds + 1, pages + read.0, events + read.1);
     }
@@ -95,11 +100,10 @@ fn stress(form: &str, seconds: u64) {
         snapshot.totals.misses
     ));
     assert!(missed * 1000 < counted, "{missed} of {counted} skipped: {:?}", snapshot.totals.misses);
-    assert!(counted > 10_000 * seconds, "only {counted} events in {seconds} s");
+    assert!(counted > 4 * ROUNDS * THREADS, "only {counted} events");
     report(&format!(
         "{form}: {pages} pages with {events} events read in {rounds} rounds while it ran"
     ));
-    assert!(rounds > 1);
     // Skipped runs and refusals are for the user to see as well.
     let status = recorder.flightctl(&["status"]);
     assert!(status.status.success());

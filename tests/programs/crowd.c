@@ -58,7 +58,8 @@ int main(int argc, char **argv)
 	if (victim == 0) {
 		die_with(self);
 		for (;;) {
-			usleep(40000);
+			/* Long beside the work, also where it waits for a CPU. */
+			usleep(200000);
 			work(3);
 		}
 	}
