@@ -4,9 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use flightrec_tests::{Recorder, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -54,7 +53,7 @@ impl Drop for Groups {
                     remove(&entry.path());
                 }
             }
-            wait_until(Duration::from_secs(5), || fs::remove_dir(dir).is_ok());
+            wait_until(PATIENCE, || fs::remove_dir(dir).is_ok());
         }
         remove(&self.0);
     }
@@ -91,6 +90,24 @@ fn lines(recorder: &Recorder, args: &[&str]) -> Vec<Value> {
     lines.filter(|line: &Value| line["event"] != "coverage" && line["event"] != "gap").collect()
 }
 
+/// Whose events a filter leaves.
+enum Of {
+    Web,
+    Shop,
+}
+
+/// Each way to name a container and a pod. Each source of names has to have the first three.
+const FILTERS: [(&str, &str, Of); 8] = [
+    ("--container", "web\u{1b}[31m-1", Of::Web),
+    ("--container", DOCKER, Of::Web),
+    ("--pod", "prod/shop-0", Of::Shop),
+    ("--container", "3f2a9c1b04de", Of::Web),
+    ("--container", "app", Of::Shop),
+    ("--container", "9d41", Of::Shop),
+    ("--pod", "shop-0", Of::Shop),
+    ("--pod", UID, Of::Shop),
+];
+
 #[test]
 fn containers_and_pods_by_name_and_id() {
     let node = node(HOSTILE);
@@ -103,41 +120,35 @@ fn containers_and_pods_by_name_and_id() {
     let inner = groups.cat(&format!("docker-{DOCKER}.scope/init.scope"), "/etc/hostname");
     let outside = groups.cat("web.service", "/etc/hostname");
 
-    let check = |recorder: &Recorder, from: &[&str]| {
+    let check = |recorder: &Recorder, from: &[&str], filters: &[(&str, &str, Of)]| {
         let pids = |filter: [&str; 2]| {
             let all = lines(recorder, &[from, &filter[..]].concat());
             let of = |pid: &u32| all.iter().any(|line| line["pid"] == *pid);
             [web, inner, shop, outside].map(|pid| of(&pid))
         };
-        for container in ["web\u{1b}[31m-1", "3f2a9c1b04de", DOCKER] {
-            let found = pids(["--container", container]);
-            assert_eq!(found, [true, true, false, false], "{container:?}");
+        for (option, value, of) in filters {
+            let expected = match of {
+                Of::Web => [true, true, false, false],
+                Of::Shop => [false, false, true, false],
+            };
+            assert_eq!(pids([option, value]), expected, "{option} {value:?}");
         }
-        for filter in [
-            ["--container", "app"],
-            ["--container", "9d41"],
-            ["--pod", "shop-0"],
-            ["--pod", "prod/shop-0"],
-            ["--pod", UID],
-        ] {
-            assert_eq!(pids(filter), [false, false, true, false], "{filter:?}");
-        }
-        let both = [from, &["--pod", "shop-0", "--container", "3f2a9c1b04de"]].concat();
-        assert_eq!(lines(recorder, &both).len(), 0, "both must agree");
         let all = lines(recorder, &[from, &["--pod", "shop-0", "--comm", "cat"]].concat());
         let line = all.iter().find(|line| line["event"] == "sys_exit").expect("a call");
         let fields = ["container", "container_name", "pod", "pod_uid", "namespace", "image"];
         let known = fields.map(|field| line[field].as_str().unwrap_or_default().to_owned());
         assert_eq!(known, [SHOP, "app", "shop-0", UID, "prod", "shop:7"]);
-        let of = |pid: u32| {
-            let pid = pid.to_string();
-            lines(recorder, &[from, &["--pid", &pid, "--comm", "cat"]].concat())
-        };
-        assert!(of(web).iter().any(|line| line["container_name"] == "web\\33[31m-1"));
-        let outside = of(outside);
-        assert!(!outside.is_empty() && outside.iter().all(|line| line.get("container").is_none()));
+        let pids = [web, outside].map(|pid| pid.to_string());
+        let of = ["--pid", &pids[0], "--pid", &pids[1], "--comm", "cat"];
+        let (of_web, of_outside): (Vec<_>, Vec<_>) =
+            lines(recorder, &[from, &of].concat()).into_iter().partition(|of| of["pid"] == web);
+        assert!(of_web.iter().any(|line| line["container_name"] == "web\\33[31m-1"));
+        assert!(!of_outside.is_empty());
+        assert!(of_outside.iter().all(|line| line.get("container").is_none()));
     };
-    check(&recorder, &["--all"]);
+    check(&recorder, &["--all"], &FILTERS);
+    let both = ["--all", "--pod", "shop-0", "--container", "3f2a9c1b04de"];
+    assert_eq!(lines(&recorder, &both).len(), 0, "both must agree");
 
     let report = recorder.flightctl(&[
         "report",
@@ -165,19 +176,20 @@ fn containers_and_pods_by_name_and_id() {
     // daemon, which takes the recording over.
     drop(groups);
     node.close().expect("removed");
-    check(&recorder, &["--all"]);
+    let known = &FILTERS[..3];
+    check(&recorder, &["--all"], known);
     let file = tempfile::tempdir().expect("a directory");
     let path = file.path().join("a.flight").display().to_string();
     let saved = recorder.flightctl(&["save", "--all", "-o", &path]);
     assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
-    check(&recorder, &["--file", &path, "--all"]);
+    check(&recorder, &["--file", &path, "--all"], known);
     // A dump of the kernel does, as the names are in its memory: no file beside it is needed.
     let dump = file.path().join("vmcore").display().to_string();
     fs::write(&dump, kernel_dump(&recorder)).expect("a dump");
-    check(&recorder, &["--vmcore", &dump, "--all"]);
+    check(&recorder, &["--vmcore", &dump, "--all"], known);
     recorder.kill();
     recorder.restart();
-    check(&recorder, &["--all"]);
+    check(&recorder, &["--all"], known);
 }
 
 /// What hostile files must not do: hold the recorder up, or take its names away.
