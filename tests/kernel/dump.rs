@@ -13,7 +13,7 @@ fn a_mark_is_in_the_recording() {
     let recorder = start("");
     let output = recorder.flightctl(&["mark", "deploy \x1b[2J of 1.2"]);
     assert!(output.status.success(), "{output:?}");
-    let marks = dump(&recorder, &["--event", "mark"]);
+    let marks = dump(&recorder, &["--last", "1h", "--event", "mark"]);
     let [mark] = &marks[..] else { panic!("{marks:?}") };
     assert_eq!(mark.text, r"(MARK) deploy \33[2J of 1.2");
     assert_eq!(mark.comm, "flightctl");

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flightrec_format::live::{Generation, Recording};
 use flightrec_tests::{PATIENCE, Recorder, c_program, numbered_call, wait_limited, wait_until};
@@ -34,8 +34,8 @@ fn follow(recorder: &Recorder, name: &str, args: &[&str]) -> Child {
     child
 }
 
-fn ended(mut child: Child, within: Duration) -> Output {
-    let status = wait_limited(&mut child, within).expect("wait");
+fn ended(mut child: Child) -> Output {
+    let status = wait_limited(&mut child, PATIENCE).expect("wait");
     if status.is_none() {
         child.kill().expect("kill");
     }
@@ -136,7 +136,7 @@ fn under_load_it_adds_up() {
     let load = Load::start();
     let before = counted(&recorder);
     let mut command = recorder.flightctl_command();
-    command.args(["follow", "--format", "jsonl", "--for", &format!("{seconds}s")]);
+    command.args(["follow", "--format", "jsonl"]);
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -148,14 +148,11 @@ fn under_load_it_adds_up() {
     let (begun, begins) = mpsc::channel();
     let counts = std::thread::spawn(move || count(lines, &begun));
     begins.recv_timeout(PATIENCE).expect("a first line");
-    let (first, begun) = (counted(&recorder), Instant::now());
-    std::thread::sleep(Duration::from_secs(seconds / 2));
+    let first = counted(&recorder);
+    std::thread::sleep(Duration::from_secs(seconds));
     let last = counted(&recorder);
-    assert!(
-        begun.elapsed() < Duration::from_secs(seconds),
-        "this machine is too slow for this test"
-    );
-    let output = ended(child, Duration::from_secs(seconds) + PATIENCE);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("Ctrl-C");
+    let output = ended(child);
     let after = counted(&recorder);
     drop(load);
     let said = said(&output);
@@ -214,7 +211,7 @@ fn it_shows_what_a_dump_shows_through_the_daemons_death() {
     let followed = || events(&fs::read_to_string(&file).expect("ASCII"));
     assert!(wait_until(PATIENCE, || renames(&followed()) == 300), "{}", renames(&followed()));
     kill(pid, Signal::SIGINT).expect("Ctrl-C");
-    let output = ended(child, PATIENCE);
+    let output = ended(child);
     let said = said(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(
@@ -257,12 +254,14 @@ fn without_a_daemon_from_the_pinned_rings() {
         "getpgid",
     ]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("flightctl");
-    for n in 0..500 {
+    let mut child = command.spawn().expect("flightctl");
+    let mut n = 0;
+    wait_until(PATIENCE, || {
         numbered_call(n);
-        std::thread::sleep(Duration::from_millis(8));
-    }
-    let output = ended(child, PATIENCE);
+        n += 1;
+        child.try_wait().expect("follow").is_some()
+    });
+    let output = ended(child);
     let said = said(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(summary(&said)["shown"] > 100, "{said}");
@@ -280,7 +279,7 @@ fn who_has_seen_enough_and_who_asks_for_nonsense() {
     let mut child = command.spawn().expect("flightctl");
     child.stdout.take().expect("its output").read_exact(&mut [0; 100]).expect("some lines");
     // The pipe is closed now; something happens, so that it notices.
-    let output = ended(child, PATIENCE);
+    let output = ended(child);
     assert_eq!((output.status.code(), said(&output)), (Some(0), String::new()));
     for (args, words) in [
         (&["--interval", "1ms"][..], "10ms"),

@@ -100,12 +100,9 @@ fn a_call_and_its_fields() {
     let recorder = start("");
     numbered_call(0);
     let (tid, pid) = (gettid().as_raw(), std::process::id());
-    let of = |args: &[&str]| {
-        valid_dump(
-            &recorder,
-            &[&["--tid", &tid.to_string(), "--syscall", "getpgid"], args].concat(),
-        )
-    };
+    let (tid_text, all) = (tid.to_string(), ["--last", "1h"]);
+    let only = [&all[..], &["--tid", &tid_text, "--syscall", "getpgid"]].concat();
+    let of = |args: &[&str]| valid_dump(&recorder, &[&only[..], args].concat());
     let [enter, exit] = &of(&[])[..] else { panic!("{:?}", of(&[])) };
     assert_eq!(
         (&enter["event"], &enter["syscall"], &enter["abi"]),
@@ -124,8 +121,7 @@ fn a_call_and_its_fields() {
     assert_eq!(merged["event"], "sys_exit");
     assert_eq!((&merged["args"], &merged["entered"]), (&enter["args"], &enter["time"]));
     assert_eq!((&merged["ret"], &merged["mono_ns"]), (&exit["ret"], &exit["mono_ns"]));
-    let text =
-        recorder.flightctl(&["dump", "--tid", &tid.to_string(), "--syscall", "getpgid", "--merge"]);
+    let text = recorder.flightctl(&[&["dump", "--merge"], &only[..]].concat());
     let [line] = &lines(&text)[..] else { panic!("{text:?}") };
     assert!(line.text.starts_with("getpgid(5000000) = -3 ESRCH ("), "{line:?}");
 }

@@ -4,15 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use flightrec_tests::{Recorder, die_with_parent, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, die_with_parent, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::start;
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A terminal of 80 columns with a shell in it.
 struct Terminal {
@@ -204,10 +202,9 @@ fn it_ends_with_its_terminal() {
     let process = Path::new("/proc").join(pid.trim());
     assert!(process.exists());
     drop(terminal);
-    assert!(wait_until(Duration::from_secs(10), || !process.exists()), "top goes on");
+    assert!(wait_until(PATIENCE, || !process.exists()), "top goes on");
     // By itself, not by a panic about a message that nobody can read.
-    let end =
-        ["dump", "--last", "20s", "--pid", pid.trim(), "--event", "exit", "--format", "jsonl"];
+    let end = ["dump", "--last", "1h", "--pid", pid.trim(), "--event", "exit", "--format", "jsonl"];
     let ends = recorder.flightctl(&end).stdout;
     let ends = String::from_utf8_lossy(&ends);
     assert!(ends.contains("\"event\":\"exit\"") && !ends.contains("SIGABRT"), "{ends}");
@@ -254,20 +251,28 @@ fn without_a_terminal() {
 #[test]
 fn a_short_life_is_blocked_no_longer_than_it_lasted() {
     let recorder = start("");
-    let begun = std::time::Instant::now();
-    // Most of a second asleep, and then over.
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time");
+    let clock = Instant::now();
+    // Half a second asleep, and then over.
     let mut short = Command::new("sleep").arg("0.5").spawn().expect("sleep");
     let tid = short.id();
     assert!(short.wait().expect("an end").success());
+    let life = clock.elapsed();
     // Long after its end the time is still that of its life.
     std::thread::sleep(Duration::from_millis(1500));
-    let since = format!("-{}ms", begun.elapsed().as_millis() + 100);
+    let length = clock.elapsed();
+    let [since, upto] = [begun, begun + length].map(|at| at.as_nanos().to_string());
+    let window = ["--since", &since, "--until", &upto];
     let output =
-        recorder.flightctl(&["top", "--since", &since, "--sort", "blocked", "-n", "100000"]);
+        recorder.flightctl(&[&["top", "--sort", "blocked", "-n", "100000"], &window[..]].concat());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{tid} ")));
     let line = line.unwrap_or_else(|| panic!("no {tid} in\n{text}"));
     let fields: Vec<&str> = line.split_whitespace().collect();
     let blocked: f64 = fields.last().expect("a figure").parse().expect("a number");
-    assert!(fields[3] == "X" && (10.0..50.0).contains(&blocked), "{line}");
+    let percent = |time: Duration| 100.0 * time.as_secs_f64() / length.as_secs_f64();
+    // Shown with one digit behind the point.
+    let (least, most) = (percent(Duration::from_millis(500)), percent(life));
+    let is_its_life = (least - 0.1..most + 0.1).contains(&blocked);
+    assert!(fields[3] == "X" && is_its_life, "{least:.1} to {most:.1}: {line}");
 }

@@ -417,7 +417,8 @@ fn tracepoints_go_on_without_a_daemon_and_change_while_it_records() {
     let is_read =
         wait_until(PATIENCE, || recorder.log().contains("these keys have changed: trace"));
     assert!(is_read, "{}", recorder.log());
-    assert_eq!(pins(&recorder), ["trace-3".to_owned()].into());
+    let third = ["trace-3".to_owned()].into();
+    assert!(wait_until(PATIENCE, || pins(&recorder) == third), "{:?}", pins(&recorder));
     let last = run_dd(dir.path(), "fdatasync");
     assert_eq!(of_process(&recorder, event, last).len(), 0, "no longer");
     assert_eq!(of_process(&recorder, "sched:sched_process_exec", last).len(), 1);
