@@ -9,7 +9,7 @@ use flightrec_tests::{Options, Recorder, require_kernel};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::export::perfetto;
+use crate::export::{perfetto, require_perfetto};
 use crate::why::{Incident, SlowDisk, expected};
 
 /// Incidents in which a thread waits for another one.
@@ -150,6 +150,7 @@ fn outcome(answer: &Value, path: &[Value], slept: &[Value]) -> Outcome {
 #[test]
 fn whom_perfetto_says_a_thread_waited_for() {
     require_kernel();
+    require_perfetto();
     let dir = TempDir::new().expect("a directory");
     let _slow = SlowDisk::make(dir.path());
     let recorder = Recorder::start(Options::default());

@@ -136,6 +136,14 @@ fn torn(events: &[Value]) -> u64 {
     count
 }
 
+const INSTALLS_PERFETTO: &str = "tests/judges/perfetto/setup.sh installs what it needs";
+
+/// For tests that ask Perfetto only after minutes.
+pub(crate) fn require_perfetto() {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/judges/perfetto/bin/python");
+    assert!(python.exists(), "{INSTALLS_PERFETTO}");
+}
+
 /// What Perfetto answers, a list of rows for each query.
 pub(crate) fn perfetto(trace: &Path, queries: &[&str]) -> Vec<Vec<Value>> {
     let judge = Path::new(env!("CARGO_MANIFEST_DIR")).join("judges/perfetto/run.sh");
@@ -147,8 +155,7 @@ pub(crate) fn perfetto(trace: &Path, queries: &[&str]) -> Vec<Vec<Value>> {
         .expect("the judge");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let rows: Vec<_> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let installed = "tests/judges/perfetto/setup.sh installs what it needs";
-    assert_eq!(rows.len(), queries.len(), "{installed}: {output:?}");
+    assert_eq!(rows.len(), queries.len(), "{INSTALLS_PERFETTO}: {output:?}");
     rows
 }
 

@@ -228,10 +228,11 @@ fn none_are_taken_where_they_are_off() {
 }
 
 /// A CPU that is off, and on again in any case.
-struct Off(PathBuf);
+pub(crate) struct Off(PathBuf);
 
 impl Off {
-    fn new(cpu: usize) -> Option<Self> {
+    /// `None` where it can't be switched off.
+    pub(crate) fn new(cpu: usize) -> Option<Self> {
         let switch = PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}/online"));
         fs::write(&switch, "0").is_ok().then_some(Self(switch))
     }
