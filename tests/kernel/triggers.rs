@@ -382,13 +382,10 @@ fn pressure_on_the_cpus() {
     let ran = summary["hogs"].as_array().expect("hogs");
     assert!(ran.iter().any(|of| of["thread"]["name"] == "hog"), "{ran:#?}");
     assert!(ran.iter().is_sorted_by_key(|of| std::cmp::Reverse(of["ns"].as_u64())), "{ran:#?}");
-    // Any thread that came to that CPU waited behind them, and one of them may have waited longest.
+    // Waits for what is short come first. Each hog waits for that CPU many times; other threads that
+    // come to it wait as well, and may wait longest.
     let waits = summary["waits"].as_array().expect("waits");
-    assert_eq!(waits[0]["kind"], "queued", "{waits:#?}");
-    assert!(
-        waits.iter().any(|wait| wait["thread"]["name"] == "hog" && wait["kind"] == "queued"),
-        "{waits:#?}"
-    );
+    assert!(!waits.is_empty() && waits.iter().all(|wait| wait["kind"] == "queued"), "{waits:#?}");
     let lines = whole(&recorder, id(&snapshot), &["--comm", "hog", "--event", "switch"]);
     assert!(!lines.is_empty());
 }
@@ -434,29 +431,37 @@ fn pressure_on_memory() {
 
 #[test]
 fn calls_that_fail_far_more_than_usual() {
-    // What else runs here fails in other ways, and is usual.
     let recorder = with("errors", "min_rate = 300\nfactor = 3\nlearn = \"12s\"\n");
-    let begun = Instant::now();
-    let mut total = 0;
+    // Of a group: in others, calls of other programs fail, such as those by which another recorder
+    // that starts measures its costs.
+    let group = MemoryGroup::make(64 << 20);
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; exec {} errno $0",
+        group.dir().display(),
+        bad_end().display()
+    );
+    let fail = |calls: u32| run(Path::new("/bin/sh"), &["-c", &script, &calls.to_string()]);
+    fail(1);
+    let is_it = |snapshot: &Value| says(snapshot, "ENAMETOOLONG");
+    let (begun, mut total) = (Instant::now(), 1);
     let came = wait_until(PATIENCE, || {
-        // A call now and then is what the unit is known for; behind the time that it takes to
+        // A call now and then is what the unit is known for; well behind the time that it takes to
         // know it, a storm. Not more than is drained while the snapshot is awaited: all of it
         // must be there.
-        let calls = if begun.elapsed() > Duration::from_secs(15) { 2_000 } else { 1 };
+        let calls = if begun.elapsed() > Duration::from_secs(16) { 2_000 } else { 1 };
         total += calls;
-        run(&bad_end(), &["errno", &calls.to_string()]);
-        !list(&recorder).is_empty()
+        fail(calls);
+        list(&recorder).iter().any(is_it)
     });
     assert!(came, "after {total} calls: {}", recorder.log());
-    let snapshot =
-        kept(&recorder, "errors", |snapshot| says(snapshot, " times a second, usually "));
-    assert!(says(&snapshot, "ENAMETOOLONG"), "{snapshot:#?}");
-    let failure = &snapshot["summary"]["failures"][0];
+    let snapshot = kept(&recorder, "errors", is_it);
+    assert!(says(&snapshot, " times a second, usually "), "{snapshot:#?}");
+    let failures = snapshot["summary"]["failures"].as_array().expect("failures");
+    let failure = failures.iter().find(|of| of["error"] == "ENAMETOOLONG").expect("the storm");
     assert_eq!(
-        (&failure["error"], &failure["call"], &failure["thread"]["name"]),
-        (&"ENAMETOOLONG".into(), &"openat".into(), &"bad_end".into()),
-        "{:#}",
-        snapshot["summary"]
+        (&failure["call"], &failure["thread"]["name"]),
+        (&"openat".into(), &"bad_end".into()),
+        "{failures:#?}"
     );
     first_is(&snapshot, "bad_end", &snapshot["threads"][0].to_string());
     assert!(!whole(&recorder, id(&snapshot), &["--errno", "ENAMETOOLONG"]).is_empty());
