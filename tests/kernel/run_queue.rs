@@ -52,7 +52,7 @@ fn others(events: &[Event], cpu: u16, sleeper: u32, ours: &HashSet<u32>) -> Vec<
 
 /// `hogs` threads that never sleep on one CPU: that many a sleeper finds there whenever it wakes.
 fn counted(hogs: usize) {
-    let recorder = start("");
+    let recorder = start("[rings]\nsched = \"64MiB\"\nmax_ram_percent = 20");
     let cpu = *online_cpus().last().expect("a CPU");
     // Lengths are known from the moment when the CPU was idle for the first time.
     let idle = |event: &Event| {
@@ -69,13 +69,14 @@ fn counted(hogs: usize) {
         &[&hogs.to_string(), &cpu.to_string(), &SLEEPS.to_string(), "5000"],
     );
     let (pid, sleeper) = (ids.id("pid"), ids.id("sleeper"));
+    // At once, before others write over it.
+    let snapshot = snapshot(&recorder);
 
     let lines = dump(
         &recorder,
         &["--last", "1h", "--event", "waking,wakeup_new", "--tid", &sleeper.to_string()],
     );
     let wakeup = format!("(RUNQ hardirq) #{cpu} {sleeper} sleeper[n:{}] qlen:", nice());
-    let snapshot = snapshot(&recorder);
     let others = others(&snapshot.events, cpu as u16, sleeper, &snapshot.threads_of(pid));
     let lines = lines.iter().filter(|line| line.text.contains(&format!(" {sleeper} ")));
     let lines: Vec<&str> = lines.map(|line| &*line.text).collect();
