@@ -87,11 +87,11 @@ const WINDOW: Duration = Duration::from_secs(9);
 /// flood is not all that there is to read.
 const CONFIG: &str = "\
 [rings]
-syscall = \"4MiB\"
-sched = \"2MiB\"
-task = \"512KiB\"
+syscall = \"2MiB\"
+sched = \"1MiB\"
+task = \"256KiB\"
 trace = \"512KiB\"
-quiet = \"1MiB\"
+quiet = \"512KiB\"
 [budget]
 per_cpu = \"5%\"
 [snapshots]
