@@ -122,7 +122,8 @@ fn executable(path: &Path, text: &str) {
 impl Machine {
     fn new() -> Self {
         let node = node("/web-1");
-        let recorder = start(&format!("{CONFIG}[containers]\nroot = {:?}\n", node.path()));
+        let recorder =
+            start(&format!("{CONFIG}[containers]\nroot = \"{}\"\n", node.path().display()));
         let work = recorder.sandbox().root().join("work");
         fs::create_dir_all(work.join("bin")).expect("directories");
         let mut machine = Self {
