@@ -43,7 +43,8 @@ const RECENT: [(&str, &str); 14] = [
     (r"--a \S+ --b \S+", "--a -9s..-5s --b -5s..-1s"),
     (r"--since -2d --until -1d", "--since -5s --until -1s"),
     (r"--last (\d\ds|\d+[mhd])\b", "--last 5s"),
-    (r"^(flightctl report .*)--all", "$1--last 5s"),
+    // All there is would be more for each command that was run before.
+    (r"^(flightctl (?:dump|report) .*)--all", "$1--last 5s"),
     (r"--(tid|pid|tree) \d+", "--$1 PID"),
     (r"/tmp/functions", "./functions"),
     // What the next command looks for has to happen.
