@@ -43,7 +43,8 @@ const RECENT: [(&str, &str); 14] = [
     (r"--a \S+ --b \S+", "--a -9s..-5s --b -5s..-1s"),
     (r"--since -2d --until -1d", "--since -5s --until -1s"),
     (r"--last (\d\ds|\d+[mhd])\b", "--last 5s"),
-    (r"^(flightctl report .*)--all", "$1--last 5s"),
+    // All there is would be more for each command that was run before.
+    (r"^(flightctl (?:dump|report) .*)--all", "$1--last 5s"),
     (r"--(tid|pid|tree) \d+", "--$1 PID"),
     (r"/tmp/functions", "./functions"),
     // What the next command looks for has to happen.
@@ -87,11 +88,11 @@ const WINDOW: Duration = Duration::from_secs(9);
 /// flood is not all that there is to read.
 const CONFIG: &str = "\
 [rings]
-syscall = \"4MiB\"
-sched = \"2MiB\"
-task = \"512KiB\"
+syscall = \"2MiB\"
+sched = \"1MiB\"
+task = \"256KiB\"
 trace = \"512KiB\"
-quiet = \"1MiB\"
+quiet = \"512KiB\"
 [budget]
 per_cpu = \"5%\"
 [snapshots]
@@ -122,7 +123,8 @@ fn executable(path: &Path, text: &str) {
 impl Machine {
     fn new() -> Self {
         let node = node("/web-1");
-        let recorder = start(&format!("{CONFIG}[containers]\nroot = {:?}\n", node.path()));
+        let recorder =
+            start(&format!("{CONFIG}[containers]\nroot = \"{}\"\n", node.path().display()));
         let work = recorder.sandbox().root().join("work");
         fs::create_dir_all(work.join("bin")).expect("directories");
         let mut machine = Self {

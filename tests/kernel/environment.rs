@@ -79,8 +79,13 @@ extern "C" fn before_main() {
 fn end_all(program: Pid) {
     let marker = format!("{STARTED_BY}={program}");
     wait_until(PATIENCE, || {
-        let started = processes().filter(|pid| *pid != Pid::this() && has(*pid, &marker));
-        started.map(|pid| kill(pid, Signal::SIGKILL)).count() == 0
+        let mut is_over = true;
+        for pid in processes().filter(|pid| *pid != Pid::this() && has(*pid, &marker)) {
+            is_over = false;
+            // It may have ended just now.
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        is_over
     });
     let is_its = |name: &str| {
         name.starts_with(&format!("flightrec-test-{program}-"))
@@ -114,7 +119,9 @@ fn folders(dir: &Path) -> Vec<std::path::PathBuf> {
 
 /// Removes a control group with those in it.
 fn remove(group: &Path) {
-    folders(group).iter().for_each(|inner| remove(inner));
+    for inner in folders(group) {
+        remove(&inner);
+    }
     let _ = fs::remove_dir(group);
 }
 
