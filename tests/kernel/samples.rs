@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flightrec_tests::{PATIENCE, Recorder, bin_dir, c_program, online_cpus, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, bin_dir, c_program, left_out, online_cpus, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -251,7 +251,7 @@ fn samples_go_on_when_a_cpu_was_off_for_a_moment() {
     let dir = TempDir::new().expect("directory");
     let program = spinner(dir.path());
     let cpu = busy_cpu();
-    drop(Off::new(cpu).expect("a CPU that can be switched off"));
+    drop(Off::new(cpu).unwrap_or_else(|| left_out("no CPU that may be switched off")));
     assert!(online_cpus().contains(&cpu));
     // It is looked at the clocks every 5 s.
     let goes_on = || {

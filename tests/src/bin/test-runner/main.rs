@@ -11,18 +11,24 @@ mod machine;
 mod process;
 mod report;
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
+use flightrec_tests::Interrupt;
 use nix::sys::prctl::set_child_subreaper;
 
 use crate::catalogue::{Catalogue, Test};
 use crate::machine::Machine;
 use crate::report::Report;
+
+/// How often it is looked whether Ctrl-C was pressed.
+const POLL: Duration = Duration::from_millis(100);
 
 /// Run the tests.
 ///
@@ -82,23 +88,36 @@ fn run(args: &Args) -> Result<bool> {
     // What a test leaves running becomes a child of this process, so that it is found.
     set_child_subreaper(true)?;
     let machine = Machine::look()?;
+    let interrupt = Interrupt::defer()?;
+    let scratch = tempfile::Builder::new().prefix("flightrec-test-").tempdir()?;
     let report = Mutex::new(Report::new(catalogue.tests.len()));
     let (kernel, others): (Vec<Test>, Vec<Test>) =
         std::mem::take(&mut catalogue.tests).into_iter().partition(|test| test.is_of_kernel);
     let (kernel, others) = (Queue::new(kernel), Queue::new(others));
     thread::scope(|scope| {
         let workers = thread::available_parallelism().map_or(1, usize::from).max(2);
+        let mut running = Vec::new();
         for worker in 0..workers {
-            let (report, kernel, others) = (&report, &kernel, &others);
-            scope.spawn(move || {
+            let (report, kernel, others, scratch) = (&report, &kernel, &others, &scratch);
+            running.push(scope.spawn(move || {
                 let first = if worker == 0 { Some(kernel) } else { None };
                 for test in first.into_iter().chain([others]).flat_map(Queue::take) {
-                    let outcome = process::run(&test);
+                    let outcome = process::run(&test, scratch.path());
                     report.lock().unwrap_or_else(|e| e.into_inner()).add(&test, outcome);
                 }
-            });
+            }));
+        }
+        while running.iter().any(|worker| !worker.is_finished()) {
+            if let Err(e) = interrupt.check() {
+                eprintln!("error: {e:#}");
+                // Tests end with this process, and what they have started with them.
+                let _ = fs::remove_dir_all(scratch.path());
+                std::process::exit(1);
+            }
+            thread::sleep(POLL);
         }
     });
+    scratch.close()?;
     let report = report.into_inner().unwrap_or_else(|e| e.into_inner());
     Ok(report.finish(&machine.left(), &catalogue))
 }

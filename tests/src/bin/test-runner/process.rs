@@ -4,6 +4,7 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -34,17 +35,18 @@ pub(crate) enum Verdict {
     Failed(String, String),
 }
 
-/// Runs a test to its end.
-pub(crate) fn run(test: &Test) -> Outcome {
+/// Runs a test to its end, with a directory for temporary files in `scratch`.
+pub(crate) fn run(test: &Test, scratch: &Path) -> Outcome {
     let began = Instant::now();
     let verdict = attempt(test)
         .unwrap_or_else(|e| Verdict::Failed(format!("can't run it: {e}"), String::new()));
     Outcome { verdict, took: began.elapsed() }
 }
 
-fn attempt(test: &Test) -> io::Result<Verdict> {
-    let scratch = tempfile::Builder::new().prefix("flightrec-test-").tempdir()?;
+fn attempt(test: &Test, all: &Path) -> io::Result<Verdict> {
+    let scratch = tempfile::Builder::new().prefix("").tempdir_in(all)?;
     // Also for what a test runs as another user.
+    fs::set_permissions(all, Permissions::from_mode(0o755))?;
     fs::set_permissions(scratch.path(), Permissions::from_mode(0o1777))?;
     let mut output = tempfile::tempfile()?;
     let mut command = Command::new(&test.executable);
