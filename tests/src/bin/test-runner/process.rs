@@ -38,7 +38,7 @@ pub(crate) enum Verdict {
 /// Runs a test to its end, with a directory for temporary files in `scratch`.
 pub(crate) fn run(test: &Test, scratch: &Path) -> Outcome {
     let began = Instant::now();
-    let verdict = attempt(test)
+    let verdict = attempt(test, scratch)
         .unwrap_or_else(|e| Verdict::Failed(format!("can't run it: {e}"), String::new()));
     Outcome { verdict, took: began.elapsed() }
 }
