@@ -17,7 +17,6 @@ mod disk;
 mod documentation;
 mod drill;
 mod dump;
-mod environment;
 mod exec_args;
 mod export;
 mod export_engines;

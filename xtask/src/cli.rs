@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::architecture::Architecture;
 use crate::{
@@ -148,6 +148,11 @@ struct Forwarded {
     /// Arguments.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
+}
+
+/// What may be typed.
+pub fn command_line() -> clap::Command {
+    Args::command()
 }
 
 /// Does what the command line says.

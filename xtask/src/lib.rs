@@ -28,4 +28,4 @@ pub mod tarball;
 mod test;
 mod tool;
 
-pub use cli::main;
+pub use cli::{command_line, main};

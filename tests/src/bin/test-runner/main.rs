@@ -22,6 +22,7 @@ use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use flightrec_tests::Interrupt;
 use nix::sys::prctl::set_child_subreaper;
+use nix::sys::stat::{Mode, umask};
 
 use crate::catalogue::{Catalogue, Test};
 use crate::machine::Machine;
@@ -87,6 +88,8 @@ fn run(args: &Args) -> Result<bool> {
     }
     // What a test leaves running becomes a child of this process, so that it is found.
     set_child_subreaper(true)?;
+    // New files have the usual mode, whatever the caller has set.
+    umask(Mode::S_IWGRP | Mode::S_IWOTH);
     let machine = Machine::look()?;
     let interrupt = Interrupt::defer()?;
     let scratch = tempfile::Builder::new().prefix("flightrec-test-").tempdir()?;

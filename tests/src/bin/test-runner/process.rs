@@ -1,5 +1,6 @@
 //! A test in a process of its own.
 
+use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::PermissionsExt;
@@ -18,6 +19,16 @@ use crate::machine;
 
 /// Ends a test that hangs; far more than any needs on a machine that is busy with other things.
 const LIMIT: Duration = Duration::from_mins(10);
+
+/// How names begin of the variables of the environment that a test gets from whoever runs it: where
+/// programs and files are, and what is for tests. The programs would ask it for limits,
+/// directories, colours, credentials, proxies as well.
+const KEPT: [&str; 9] =
+    ["CARGO", "CI", "FLIGHTREC_", "HOME", "LLVM_PROFILE", "PATH", "PYENV", "RUST", "USER"];
+/// Of those, what the programs themselves read.
+const PROGRAMS: [&str; 3] = ["FLIGHTREC_RUNTIME_DIR", "FLIGHTREC_STATE_DIR", "FLIGHTREC_MEMORY"];
+/// What every test gets.
+const SET: [(&str, &str); 3] = [("LC_ALL", "C.UTF-8"), ("TERM", "xterm"), ("TZ", "UTC")];
 
 /// How a test ended.
 #[derive(Debug)]
@@ -52,7 +63,7 @@ fn attempt(test: &Test, all: &Path) -> io::Result<Verdict> {
     let mut command = Command::new(&test.executable);
     command.args(["--exact", &test.name, "--nocapture", "--include-ignored"]);
     command.current_dir(&test.directory).env("CARGO_MANIFEST_DIR", &test.directory);
-    command.env("TMPDIR", scratch.path()).env(RUNNER, "1");
+    command.env_clear().envs(environment()).env("TMPDIR", scratch.path()).env(RUNNER, "1");
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
     let mut child = die_with_parent(command.process_group(0), Signal::SIGKILL).spawn()?;
     let group = Pid::from_raw(child.id() as i32);
@@ -74,6 +85,16 @@ fn attempt(test: &Test, all: &Path) -> io::Result<Verdict> {
         (Some(status), _) => Verdict::Failed(ended(status), text),
         (None, _) => Verdict::Failed(format!("it was ended after {} s", LIMIT.as_secs()), text),
     })
+}
+
+/// The same for whoever runs the tests.
+fn environment() -> impl Iterator<Item = (OsString, OsString)> {
+    let is_kept = |name: &OsString| {
+        let name = name.to_string_lossy();
+        KEPT.iter().any(|kept| name.starts_with(kept)) && !PROGRAMS.contains(&&*name)
+    };
+    let kept = std::env::vars_os().filter(move |(name, _)| is_kept(name));
+    kept.chain(SET.map(|(name, value)| (name.into(), value.into())))
 }
 
 /// Whether the one test ran: a name that no test has is no error of its program.

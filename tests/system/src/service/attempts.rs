@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use clap::CommandFactory;
+use xtask::command::repository;
 
 use super::trial::STEPS;
-use crate::Args;
-use xtask::command::repository;
 
 const PAGE: &str = include_str!("../../../../docs/security.md");
 
@@ -41,16 +39,19 @@ fn functions(dir: &Path, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether `cargo xtask …` is a command.
+/// Whether `cargo xtask …` is a command. What follows `bench` is a variant of that program's.
 fn is_command(words: &str) -> bool {
-    let mut command = Args::command();
-    words.split(' ').all(|word| {
-        let next = command.find_subcommand(word).cloned();
-        next.is_some_and(|next| {
-            command = next;
-            true
+    let (task, bench) = words.split_once(' ').unwrap_or((words, ""));
+    let variant: String = bench
+        .split('-')
+        .flat_map(|word| {
+            let (first, rest) = word.split_at(word.len().min(1));
+            [first.to_uppercase(), rest.to_owned()]
         })
-    })
+        .collect();
+    let benches = fs::read_to_string(repository().join("bench/src/main.rs")).expect("a source");
+    xtask::command_line().find_subcommand(task).is_some()
+        && (bench.is_empty() || benches.contains(&format!("\n    {variant}")))
 }
 
 /// Whether a function of `tests/kernel`, or one of these files, has that name.
