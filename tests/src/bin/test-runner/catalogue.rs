@@ -13,6 +13,32 @@ use crate::{Args, Layer};
 /// The program with the tests of the running kernel.
 const KERNEL: &str = "kernel";
 
+/// Files of its tests that have no other recorder beside them: they measure what recording costs,
+/// switch a CPU off, count what all of the machine does, or list what is in the kernel.
+pub(crate) const ALONE: [&str; 21] = [
+    "budget",
+    "counts",
+    "crowd",
+    "disk",
+    "drill",
+    "fairness",
+    "flood",
+    "given_up",
+    "interrupts",
+    "memory",
+    "quiet",
+    "run_queue",
+    "samples",
+    "stacks",
+    "stress",
+    "taken_away",
+    "taken_over",
+    "triggers",
+    "wake_context",
+    "why",
+    "witness",
+];
+
 /// One test.
 #[derive(Debug, Clone)]
 pub(crate) struct Test {
@@ -30,6 +56,11 @@ pub(crate) struct Test {
 }
 
 impl Test {
+    /// Of a test of the running kernel: whether it has no other one beside it.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.name.split("::").next().is_some_and(|file| ALONE.contains(&file))
+    }
+
     pub(crate) fn full_name(&self) -> String {
         format!("{} {}", self.program, self.name)
     }

@@ -1,8 +1,8 @@
 //! The runner of all tests: `cargo xtask test` builds them and starts it.
 //!
-//! Each test is a process of its own, in a directory for temporary files that must be empty
-//! afterwards. Those of the running kernel run one at a time, since a recorder watches the whole
-//! machine; the others run beside them on the remaining CPUs. A test that finds that the machine
+//! Each test is a process of its own, with a directory for temporary files that must be empty
+//! afterwards. Some of those on the running kernel have the machine to themselves, as far as other
+//! recorders are concerned ([`catalogue::ALONE`]); all others run side by side. A test that finds that the machine
 //! lacks something says so ([`flightrec_tests::left_out`]) and counts as skipped, with the reason.
 //! At the end, nothing may be left on the machine ([`machine::Machine`]).
 
@@ -14,7 +14,7 @@ mod report;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Mutex, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -94,17 +94,28 @@ fn run(args: &Args) -> Result<bool> {
     let interrupt = Interrupt::defer()?;
     let scratch = tempfile::Builder::new().prefix("flightrec-test-").tempdir()?;
     let report = Mutex::new(Report::new(catalogue.tests.len()));
+    let tests = std::mem::take(&mut catalogue.tests);
     let (kernel, others): (Vec<Test>, Vec<Test>) =
-        std::mem::take(&mut catalogue.tests).into_iter().partition(|test| test.is_of_kernel);
-    let (kernel, others) = (Queue::new(kernel), Queue::new(others));
+        tests.into_iter().partition(|test| test.is_of_kernel);
+    let (alone, kernel): (Vec<Test>, Vec<Test>) =
+        kernel.into_iter().partition(|test| test.is_alone());
+    let [alone, kernel, others] = [alone, kernel, others].map(Queue::new);
+    // The kernel's recorders: one that is alone has it for writing.
+    let recorders = RwLock::new(());
     thread::scope(|scope| {
         let workers = thread::available_parallelism().map_or(1, usize::from).max(2);
         let mut running = Vec::new();
         for worker in 0..workers {
-            let (report, kernel, others, scratch) = (&report, &kernel, &others, &scratch);
+            let (report, recorders, scratch) = (&report, &recorders, &scratch);
+            // One begins with those that no other worker may take meanwhile.
+            let queues =
+                if worker == 0 { [&alone, &kernel, &others] } else { [&others, &kernel, &alone] };
             running.push(scope.spawn(move || {
-                let first = if worker == 0 { Some(kernel) } else { None };
-                for test in first.into_iter().chain([others]).flat_map(Queue::take) {
+                for test in queues.into_iter().flat_map(Queue::take) {
+                    let is_alone = test.is_of_kernel && test.is_alone();
+                    let is_beside = test.is_of_kernel && !is_alone;
+                    let _alone = is_alone.then(|| recorders.write());
+                    let _beside = is_beside.then(|| recorders.read());
                     let outcome = process::run(&test, scratch.path());
                     report.lock().unwrap_or_else(|e| e.into_inner()).add(&test, outcome);
                 }
