@@ -151,9 +151,9 @@ fn long_paths() {
 /// between, and what was uploaded of them before does not come twice.
 #[test]
 fn azure_has_objects_of_many_blocks_whoever_is_killed() {
-    Judge::AZURITE.require();
     /// What is longer goes in blocks (`flightrec_ship::storage::PART`).
     const BLOCK: usize = 8 << 20;
+    Judge::AZURITE.require();
     let dir = TempDir::new().expect("a directory");
     let server = AzureServer::start(&dir.path().join("azure")).expect("Azurite");
     let recorded = Recorded::of(start(""), long_paths);

@@ -215,8 +215,8 @@ fn rotel_takes_all_of_it() {
 /// Whenever flight-ship is killed, each snapshot is told, and what is told twice can be seen.
 #[test]
 fn kills_lose_nothing() {
-    Judge::ROTEL.require();
     const SNAPSHOTS: usize = 20;
+    Judge::ROTEL.require();
     let mut recorder = start("");
     let dir = TempDir::new().expect("a directory");
     let output = recorder.flightctl(&["snapshot", "--last", "1s", "--reason", "for kills"]);
@@ -341,10 +341,10 @@ fn collectors_behind_tls() {
 /// and each of the others is counted.
 #[test]
 fn a_storm_of_triggers_is_told_in_bounds() {
-    Judge::ROTEL.require();
     const CRASHES: u64 = 12;
     const RECORDS: u64 = 4;
     const WAITING: u64 = 3;
+    Judge::ROTEL.require();
     let mut recorder = with("core_dump", "enabled = true");
     let dir = TempDir::new().expect("a directory");
     let rotel = Rotel::start(dir.path());

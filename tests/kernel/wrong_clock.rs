@@ -65,9 +65,9 @@ fn a_storage_refuses_it_until_it_is_set() {
 /// to them does not matter: by a port, by one of an address of IPv6, by an alias.
 #[test]
 fn collect_tells_it() {
+    const WRONG: i64 = -330_000_000_000;
     FakeClock::require();
     Judge::SSHD.require();
-    const WRONG: i64 = -330_000_000_000;
     let recorder = start("");
     lasted(&recorder);
     let open = OpenSsh::new();

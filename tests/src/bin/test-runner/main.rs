@@ -14,7 +14,7 @@ mod report;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Mutex, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -97,8 +97,7 @@ fn run(args: &Args) -> Result<bool> {
     let tests = std::mem::take(&mut catalogue.tests);
     let (kernel, others): (Vec<Test>, Vec<Test>) =
         tests.into_iter().partition(|test| test.is_of_kernel);
-    let (alone, kernel): (Vec<Test>, Vec<Test>) =
-        kernel.into_iter().partition(|test| test.is_alone());
+    let (alone, kernel): (Vec<Test>, Vec<Test>) = kernel.into_iter().partition(Test::is_alone);
     let [alone, kernel, others] = [alone, kernel, others].map(Queue::new);
     // The kernel's recorders: one that is alone has it for writing.
     let recorders = RwLock::new(());
@@ -117,7 +116,7 @@ fn run(args: &Args) -> Result<bool> {
                     let _alone = is_alone.then(|| recorders.write());
                     let _beside = is_beside.then(|| recorders.read());
                     let outcome = process::run(&test, scratch.path());
-                    report.lock().unwrap_or_else(|e| e.into_inner()).add(&test, outcome);
+                    report.lock().unwrap_or_else(PoisonError::into_inner).add(&test, outcome);
                 }
             }));
         }
@@ -132,7 +131,7 @@ fn run(args: &Args) -> Result<bool> {
         }
     });
     scratch.close()?;
-    let report = report.into_inner().unwrap_or_else(|e| e.into_inner());
+    let report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(report.finish(&machine.left(), &catalogue))
 }
 
@@ -146,6 +145,6 @@ impl Queue {
 
     /// The tests that nobody else has taken.
     fn take(&self) -> impl Iterator<Item = Test> {
-        std::iter::from_fn(|| self.0.lock().unwrap_or_else(|e| e.into_inner()).next())
+        std::iter::from_fn(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).next())
     }
 }

@@ -42,7 +42,7 @@ impl Report {
         match outcome.verdict {
             Verdict::Passed => {
                 self.passed += 1;
-                if took > SLOW || test.is_of_kernel || ended % 100 == 0 {
+                if took > SLOW || test.is_of_kernel || ended.is_multiple_of(100) {
                     say("passed");
                 }
             }
