@@ -394,6 +394,7 @@ fn system_calls_are_detached_and_attached_again() {
 }
 
 #[test]
+#[ignore = "long: as its neighbour, by other programs"]
 fn classic_programs_are_detached_and_attached_again() {
     detaches_and_attaches("tracepoint");
 }
@@ -449,6 +450,7 @@ fn detaches_and_attaches(form: &str) {
 /// Readers keep flightd busy. Calls cost what the total allows without them: nothing is given up
 /// for readers.
 #[test]
+#[ignore = "long: minutes of load"]
 fn nothing_is_given_up_for_readers() {
     let recorder = start("[budget]\ntotal = \"off\"\nper_cpu = \"off\"\nburst = \"1s\"\n");
     let account = || -> serde_json::Value {

@@ -279,6 +279,7 @@ fn documented() -> Vec<(PathBuf, String)> {
 }
 
 #[test]
+#[ignore = "long: 140 commands over all of a machine"]
 fn every_command_of_the_documentation_runs() {
     let machine = Machine::new();
     let given = machine.work.join("given");

@@ -241,6 +241,7 @@ fn perfetto_has_the_same_events() {
 
 /// A switch or a wakeup takes at most 8 bytes, a call with arguments at most 25.
 #[test]
+#[ignore = "long: a million events"]
 fn perfettos_traces_are_small() {
     // So many that names of threads and the like, which are there once, do not count.
     let saved = Saved::beside(|| {

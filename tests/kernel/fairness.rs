@@ -122,6 +122,7 @@ fn a_quiet_process_keeps_its_strings_and_arguments() {
 }
 
 #[test]
+#[ignore = "long: storms"]
 fn storms_do_not_hide_a_quiet_process() {
     // A process of less than some seconds may be one of the storm, where that is one of processes.
     for kind in ["opens", "renames", "forks", "execs", "threads", "wakeups"] {
@@ -137,6 +138,7 @@ fn storms_do_not_hide_a_quiet_process() {
 /// are the storm. A virtual machine's host may take a CPU away for a while: then the witness makes
 /// at once what it is behind with, as no quiet process does. So each storm may come three times.
 #[test]
+#[ignore = "long: storms"]
 fn storms_do_not_hide_a_quiet_process_under_a_total() {
     for kind in ["execs", "threads", "forks"] {
         let lacks: Vec<String> = (0..3)

@@ -129,6 +129,7 @@ fn count(mut lines: impl BufRead, begun: &mpsc::Sender<()>) -> (u64, u64) {
 
 /// For `FLIGHTREC_FOLLOW_SECONDS`, 10 by default.
 #[test]
+#[ignore = "long: minutes of load"]
 fn under_load_it_adds_up() {
     let seconds =
         std::env::var("FLIGHTREC_FOLLOW_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(10);

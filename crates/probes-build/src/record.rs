@@ -167,7 +167,7 @@ mod tests {
     fn repository() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for source in SOURCES.into_iter().chain([OBJECT]) {
-            let is_file = Path::new(source).extension().is_some() || source.ends_with(".lock");
+            let is_file = Path::new(source).extension().is_some();
             let file = if is_file { source.to_owned() } else { format!("{source}/deeper/one.rs") };
             let path = dir.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
