@@ -15,7 +15,9 @@ use nix::unistd::Pid;
 /// Directories in which tests make files by path.
 const PLACES: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
 /// How names of such files begin: tempfile's own, and those that programs and tests choose.
-const PREFIXES: [&str; 3] = [".tmp", "flightrec", "flightctl"];
+const PREFIXES: [&str; 4] = [".tmp", "flightrec", "flightctl", SCRATCH];
+/// How the name of the directory for temporary files of all tests begins.
+pub(crate) const SCRATCH: &str = "frt-";
 /// How long what ends with a test may take to go.
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -92,7 +92,8 @@ fn run(args: &Args) -> Result<bool> {
     umask(Mode::S_IWGRP | Mode::S_IWOTH);
     let machine = Machine::look()?;
     let interrupt = Interrupt::defer()?;
-    let scratch = tempfile::Builder::new().prefix("flightrec-test-").tempdir()?;
+    // A short name: paths in it are in what tests record.
+    let scratch = tempfile::Builder::new().prefix(machine::SCRATCH).rand_bytes(4).tempdir()?;
     let report = Mutex::new(Report::new(catalogue.tests.len()));
     let tests = std::mem::take(&mut catalogue.tests);
     let (kernel, others): (Vec<Test>, Vec<Test>) =

@@ -55,7 +55,7 @@ pub(crate) fn run(test: &Test, scratch: &Path) -> Outcome {
 }
 
 fn attempt(test: &Test, all: &Path) -> io::Result<Verdict> {
-    let scratch = tempfile::Builder::new().prefix("").tempdir_in(all)?;
+    let scratch = tempfile::Builder::new().prefix("").rand_bytes(4).tempdir_in(all)?;
     // Also for what a test runs as another user.
     fs::set_permissions(all, Permissions::from_mode(0o755))?;
     fs::set_permissions(scratch.path(), Permissions::from_mode(0o1777))?;
