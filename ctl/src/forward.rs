@@ -82,5 +82,5 @@ fn watch(ending: Ending, stop: Stop) {
         }
     };
     // Where no thread can be had, it ends when ssh writes next.
-    let _ = thread::Builder::new().name("ssh".into()).stack_size(64 << 10).spawn(look);
+    let _ = thread::Builder::new().name("ssh".into()).spawn(look);
 }

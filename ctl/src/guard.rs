@@ -27,19 +27,18 @@ pub fn watch() {
     BEGUN.call_once(|| {
         let most = || memory::limit_beside_rings().max(LEAST).saturating_sub(SLACK);
         // Where no thread can be had, the other limits hold alone.
-        let _ =
-            thread::Builder::new().name("memory".into()).stack_size(64 << 10).spawn(move || {
-                while resident().is_none_or(|taken| taken < most()) {
-                    thread::sleep(INTERVAL);
-                }
-                note(&format!(
-                    "flightctl: this needs more than the {} of memory that a command may use: \
+        let _ = thread::Builder::new().name("memory".into()).spawn(move || {
+            while resident().is_none_or(|taken| taken < most()) {
+                thread::sleep(INTERVAL);
+            }
+            note(&format!(
+                "flightctl: this needs more than the {} of memory that a command may use: \
                      select less time with --since and --until; or the file is damaged (check it \
                      with flightctl verify); --memory 2GiB allows more",
-                    bytes(memory::limit_beside_rings())
-                ));
-                std::process::exit(Exit::Error.code().into());
-            });
+                bytes(memory::limit_beside_rings())
+            ));
+            std::process::exit(Exit::Error.code().into());
+        });
     });
 }
 

@@ -293,6 +293,7 @@ fn tells(said: &str, cpu: usize, what: &str) -> bool {
 }
 
 #[test]
+#[ignore = "long: steps of 5 s"]
 fn a_cpu_gives_up_in_order_says_so_and_takes_it_back() {
     let order = [GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, GIVEN_SAMPLING, GIVEN_SYSCALLS];
     let all = "degrade_order = [\"no_strings\", \"untimed_exits\", \"fewer_arguments\", \"sampling\", \

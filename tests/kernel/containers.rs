@@ -109,6 +109,7 @@ const FILTERS: [(&str, &str, Of); 8] = [
 ];
 
 #[test]
+#[ignore = "long: dozens of dumps of all that there is"]
 fn containers_and_pods_by_name_and_id() {
     let node = node(HOSTILE);
     let root = node.path().display();

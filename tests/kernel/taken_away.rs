@@ -66,6 +66,7 @@ fn culprits(answer: &Value) -> Vec<(Option<u64>, String)> {
 }
 
 #[test]
+#[ignore = "long: dozens of answers about parts of a recording"]
 fn what_is_missing_is_nobodys_fault() {
     let dir = TempDir::new().expect("a directory");
     // With the default budget, what else this machine does might be paid for with an incident's

@@ -93,9 +93,14 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        // Before the directory goes, which a mount would hold. Detached, as a process that is just
-        // ending may still be using it; if it isn't mounted, the failure means nothing.
-        let _ = umount2(&self.bpffs_dir(), MntFlags::MNT_DETACH);
+        // Before the directory goes, which a mount would hold: the bpffs, and what the test has
+        // mounted. Detached, as a process that is just ending may still be using it.
+        let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
+        let points = mounts.lines().rev().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
+        for point in points.filter(|point| point.starts_with(self.root())) {
+            // If it is gone already, the failure means nothing.
+            let _ = umount2(point, MntFlags::MNT_DETACH);
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn watch(stop: Stop) -> io::Result<()> {
         let _ = ratatui::try_restore();
         std::process::exit(Exit::Fine.code().into());
     };
-    thread::Builder::new().name("hangup".into()).stack_size(64 << 10).spawn(look)?;
+    thread::Builder::new().name("hangup".into()).spawn(look)?;
     Ok(())
 }
 

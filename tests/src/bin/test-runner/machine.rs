@@ -12,6 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
+use crate::process;
+
 /// Directories in which tests make files by path.
 const PLACES: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
 /// How names of such files begin: tempfile's own, and those that programs and tests choose.
@@ -129,15 +131,15 @@ struct Process {
 /// taken off the table of processes.
 fn orphans() -> Vec<Process> {
     let own = std::process::id();
+    // Meanwhile none is started.
+    let tests = process::running();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        let Some((state, parent, group)) = stat(pid) else { continue };
-        // A test that runs is the leader of its group, which its child inherits; what is given to
-        // this process has lost its parent.
-        if parent != own || group == pid && is_test(pid) {
+        let Some((state, parent)) = stat(pid) else { continue };
+        if parent != own || tests.contains(&pid) {
             continue;
         }
         let pid = Pid::from_raw(pid as i32);
@@ -152,21 +154,16 @@ fn orphans() -> Vec<Process> {
     found
 }
 
-/// Whether it is the process of a test, which this program waits for.
-fn is_test(pid: u32) -> bool {
-    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    // A test that has ended has no arguments any more, and is waited for by who runs it.
-    command.is_empty() || command.split(|byte| *byte == 0).any(|word| word == b"--exact")
+/// Takes what has ended of what tests have left off the table of processes: some of them wait for
+/// that.
+pub(crate) fn reap() {
+    drop(orphans());
 }
 
-/// State, parent and process group (proc_pid_stat(5)).
-fn stat(pid: u32) -> Option<(char, u32, u32)> {
+/// State and parent (proc_pid_stat(5)).
+fn stat(pid: u32) -> Option<(char, u32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may have anything in it.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    Some((
-        fields.next()?.chars().next()?,
-        fields.next()?.parse().ok()?,
-        fields.next()?.parse().ok()?,
-    ))
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }

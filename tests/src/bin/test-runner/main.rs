@@ -28,7 +28,7 @@ use crate::catalogue::{Catalogue, Test};
 use crate::machine::Machine;
 use crate::report::Report;
 
-/// How often it is looked whether Ctrl-C was pressed.
+/// How often it is looked whether Ctrl-C was pressed, and what has ended.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Run the tests.
@@ -128,6 +128,7 @@ fn run(args: &Args) -> Result<bool> {
                 let _ = fs::remove_dir_all(scratch.path());
                 std::process::exit(1);
             }
+            machine::reap();
             thread::sleep(POLL);
         }
     });

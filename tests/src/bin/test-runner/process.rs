@@ -1,5 +1,6 @@
 //! A test in a process of its own.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Seek};
@@ -7,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flightrec_tests::{LEFT_OUT, LEFT_OUT_MARK, RUNNER, die_with_parent, wait_limited};
@@ -46,6 +48,13 @@ pub(crate) enum Verdict {
     Failed(String, String),
 }
 
+/// The processes of tests that are waited for.
+static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+pub(crate) fn running() -> MutexGuard<'static, BTreeSet<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs a test to its end, with a directory for temporary files in `scratch`.
 pub(crate) fn run(test: &Test, scratch: &Path) -> Outcome {
     let began = Instant::now();
@@ -65,7 +74,12 @@ fn attempt(test: &Test, all: &Path) -> io::Result<Verdict> {
     command.current_dir(&test.directory).env("CARGO_MANIFEST_DIR", &test.directory);
     command.env_clear().envs(environment()).env("TMPDIR", scratch.path()).env(RUNNER, "1");
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
-    let mut child = die_with_parent(command.process_group(0), Signal::SIGKILL).spawn()?;
+    let mut child = {
+        let mut running = running();
+        let child = die_with_parent(command.process_group(0), Signal::SIGKILL).spawn()?;
+        running.insert(child.id());
+        child
+    };
     let group = Pid::from_raw(child.id() as i32);
     let status = wait_limited(&mut child, LIMIT)?;
     if status.is_none() {
@@ -73,6 +87,7 @@ fn attempt(test: &Test, all: &Path) -> io::Result<Verdict> {
         let _ = killpg(group, Signal::SIGKILL);
         child.wait()?;
     }
+    running().remove(&child.id());
     let text = written(&mut output)?;
     let left = left(test, scratch)?;
     Ok(match (status, left) {
