@@ -444,6 +444,7 @@ fn tls_with_a_certificate_of_ones_own() {
 }
 
 #[test]
+#[ignore = "long: a campaign of full disks"]
 fn a_full_disk_or_spool_loses_nothing_that_is_there() {
     let recorded = Recorded::new();
     let (_reference, expected) = recorded.shipped("");
