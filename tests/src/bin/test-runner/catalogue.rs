@@ -15,7 +15,7 @@ const KERNEL: &str = "kernel";
 
 /// Files of its tests that have no other recorder beside them: they measure what recording costs,
 /// switch a CPU off, count what all of the machine does, or list what is in the kernel.
-pub(crate) const ALONE: [&str; 21] = [
+pub(crate) const ALONE: [&str; 23] = [
     "budget",
     "counts",
     "crowd",
@@ -29,10 +29,12 @@ pub(crate) const ALONE: [&str; 21] = [
     "quiet",
     "run_queue",
     "samples",
+    "ship",
     "stacks",
     "stress",
     "taken_away",
     "taken_over",
+    "tracepoints",
     "triggers",
     "wake_context",
     "why",
