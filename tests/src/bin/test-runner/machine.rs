@@ -99,6 +99,27 @@ fn groups() -> BTreeSet<String> {
     found
 }
 
+/// Removes the control groups that a test has left, which have its process id in their names; in
+/// words, which they were. A test that was killed can't remove them itself.
+pub(crate) fn remove_groups(test: u32) -> Vec<String> {
+    let names = [format!("flightrec-pods{test}.slice"), format!("flightrec-test-{test}-")];
+    let mut left = groups();
+    left.retain(|path| names.iter().any(|name| path.contains(&format!("/{name}"))));
+    for path in &left {
+        remove(Path::new(path));
+    }
+    left.into_iter().map(|path| format!("the control group {path}")).collect()
+}
+
+/// Removes a control group and those in it, once their members are gone.
+fn remove(group: &Path) {
+    let entries = fs::read_dir(group).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|of| of.is_dir())) {
+        remove(&entry.path());
+    }
+    wait_until(PATIENCE, || fs::remove_dir(group).is_ok());
+}
+
 /// Processes that a test has left, in words, once they had time to end; then they are killed. Of
 /// one test those that have `scratch` as their directory for temporary files; `/`: all.
 pub(crate) fn processes_left(scratch: &Path) -> Vec<String> {

@@ -22,7 +22,10 @@ use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use flightrec_tests::Interrupt;
 use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{Signal, killpg};
 use nix::sys::stat::{Mode, umask};
+
+use nix::unistd::Pid;
 
 use crate::catalogue::{Catalogue, Test};
 use crate::machine::Machine;
@@ -124,7 +127,14 @@ fn run(args: &Args) -> Result<bool> {
         while running.iter().any(|worker| !worker.is_finished()) {
             if let Err(e) = interrupt.check() {
                 eprintln!("error: {e:#}");
-                // Tests end with this process, and what they have started with them.
+                // Held, so that no other test begins.
+                let running = process::running();
+                for test in running.iter().copied() {
+                    // It may have ended just now.
+                    let _ = killpg(Pid::from_raw(test as i32), Signal::SIGKILL);
+                    machine::remove_groups(test);
+                }
+                // What tests have started ends with them.
                 let _ = fs::remove_dir_all(scratch.path());
                 std::process::exit(1);
             }

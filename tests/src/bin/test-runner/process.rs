@@ -89,7 +89,7 @@ fn attempt(test: &Test, all: &Path) -> io::Result<Verdict> {
     }
     running().remove(&child.id());
     let text = written(&mut output)?;
-    let left = left(test, scratch)?;
+    let left = left(test, child.id(), scratch)?;
     Ok(match (status, left) {
         (Some(status), _) if status.code() == Some(LEFT_OUT) => {
             let why = text.lines().find_map(|line| line.strip_prefix(LEFT_OUT_MARK));
@@ -129,12 +129,13 @@ fn written(output: &mut File) -> io::Result<String> {
 }
 
 /// What a test has left behind, in words.
-fn left(test: &Test, scratch: TempDir) -> io::Result<Option<String>> {
+fn left(test: &Test, process: u32, scratch: TempDir) -> io::Result<Option<String>> {
     let entries = fs::read_dir(scratch.path())?.flatten();
     let mut left: Vec<String> =
         entries.map(|entry| format!("{} in TMPDIR", entry.file_name().to_string_lossy())).collect();
     if test.is_of_kernel {
         left.extend(machine::processes_left(scratch.path()));
+        left.extend(machine::remove_groups(process));
     }
     scratch.close()?;
     Ok((!left.is_empty()).then(|| format!("it left behind: {}", left.join(", "))))
