@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what is measured.
+//! `cargo xtask bench`: the benchmarks and their command line.
 
 mod budget;
 mod compact;

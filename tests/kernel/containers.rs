@@ -158,7 +158,7 @@ fn containers_and_pods_by_name_and_id() {
     };
     check(&recorder, &["--all"], &FILTERS);
     let both = ["--all", "--pod", "shop-0", "--container", "3f2a9c1b04de"];
-    // What the recorder does is told whatever the filter.
+    // A dump shows changes of the recorder's level whatever the filter.
     let left = lines(&recorder, &both);
     let is_ours = |line: &Value| [web, inner, shop, outside].iter().any(|pid| line["pid"] == *pid);
     assert!(!left.iter().any(is_ours), "both must agree: {left:#?}");

@@ -1,4 +1,5 @@
-//! A small workload, as the demo records it: a file copied, a pipe ping-pong, a sleep, a failing open.
+//! A small workload, as the demo records it: a file copied, a pipe ping-pong, a sleep, a failing
+//! open.
 
 use std::fs::{self, File};
 use std::io::{Read, Write, pipe};

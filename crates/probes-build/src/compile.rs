@@ -1,4 +1,4 @@
-//! Compiles the probes. Every flag stands in this file, and the file is one of the object's sources.
+//! Compiles the probes. Every flag stands in this file, which is one of the object's sources.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,9 @@ use crate::toolchain::{Compiler, TARGET, Toolchain};
 /// Set where the calling program runs as cargo's `RUSTC_WRAPPER`.
 const WRAPPER: &str = "FLIGHTREC_RUSTC_WRAPPER";
 
-/// Compiles the probes into `target_dir/probes`; the object, with DWARF. The calling program becomes
-/// cargo's `RUSTC_WRAPPER`: its `main` must begin with [`as_rustc_wrapper`].
+/// Compiles the probes into `target_dir/probes`, and returns the object's path; the object has
+/// DWARF. The calling program becomes cargo's `RUSTC_WRAPPER`: its `main` must begin with
+/// [`as_rustc_wrapper`].
 ///
 /// # Errors
 /// In words, with what the compiler wrote.

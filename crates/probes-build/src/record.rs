@@ -14,8 +14,8 @@ pub const OBJECT: &str = "probes-ebpf/prebuilt/probes.o";
 /// Its [`Record`], from the repository's root.
 pub const RECORD: &str = "probes-ebpf/prebuilt/probes.toml";
 
-/// Files and directories of which each byte may change the object. Compilers and linkers are in the
-/// record by their versions.
+/// Files and directories that the object is compiled from, with its flags. The record names
+/// compilers and linkers by their versions.
 const SOURCES: [&str; 8] = [
     "crates/probes-build/src/compile.rs", // the flags
     "format/Cargo.toml",

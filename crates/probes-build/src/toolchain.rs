@@ -34,7 +34,7 @@ impl Toolchain {
     /// nightly with rust-src; and bpf-linker in `target_dir` or on the path.
     ///
     /// # Errors
-    /// In words, what is missing.
+    /// Names the missing program.
     pub fn find(root: &Path, target_dir: &Path) -> Result<Self, String> {
         let nightly = pinned_nightly(root)?;
         let compiler = find_compiler(&nightly).ok_or(format!(

@@ -206,7 +206,7 @@ fn what_is_not_needed_is_not_missed() {
     }
 }
 
-/// Nor for any window, whether it is told of before it is read or not.
+/// Nor for any window, with and without counters that prove it complete before it is read.
 #[test]
 fn no_window_misses_what_is_not_needed() {
     // Not in a `static`, which nothing drops: its directories would stay.
