@@ -52,7 +52,15 @@ pub fn run(plan: &TopPlan, zone: &TimeZone) -> Result<Exit> {
     hangup::watch(stop.clone())?;
     // From here on also a panic restores the terminal.
     let terminal = ratatui::try_init()?;
-    let result = Live { origin: &plan.origin, zone, stop: &stop, feed, screen, terminal }.run();
+    let mut live = Live { origin: &plan.origin, zone, stop: &stop, feed, screen, terminal };
+    let result = live.run();
+    if hangup::is_gone() {
+        // ratatui's `Terminal::drop` prints to stderr that it can't show the cursor. Where stderr
+        // is that terminal, printing panics, and a panic within a drop aborts.
+        std::mem::forget(live);
+        return Ok(Exit::Fine);
+    }
+    drop(live);
     ratatui::try_restore()?;
     result.map(|()| Exit::Fine)
 }
