@@ -135,6 +135,7 @@ impl Drop for Load {
 /// For `FLIGHTREC_STORE_SECONDS`: mixed load, files that roll every two seconds, a daemon that is
 /// killed at random moments.
 #[test]
+#[ignore = "long: a campaign of kills"]
 fn everything_that_was_counted_is_in_the_files_through_every_death() {
     let mut recorder = start(BUSY);
     let session = snapshot(&recorder).meta.session;

@@ -198,7 +198,7 @@ fn a_variable_of_a_library() {
 /// thread's last switch. Calls that take no time cost a publisher nothing: nothing is read there.
 #[test]
 fn a_slow_call_without_a_switch() {
-    const ROUNDS: usize = 400;
+    const ROUNDS: usize = 200;
     /// What is published for a call that takes no time.
     const QUICK: u64 = 1 << 63;
     let recorder = start(ON);

@@ -11,7 +11,8 @@ const CALLS: usize = 300;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 /// Two threads at once, each of a span of its own; `faccessat2` marks its beginning and its end.
-fn work() {
+/// Returns their process's id.
+fn work() -> String {
     let script = format!(
         "import ctypes, os, threading\n\
          libc = ctypes.CDLL(None)\n\
@@ -28,17 +29,20 @@ fn work() {
          [thread.start() for thread in threads]\n\
          [thread.join() for thread in threads]\n"
     );
-    let status = Command::new("python3").args(["-c", &script]).status().expect("python3");
-    assert!(status.success());
+    let mut python = Command::new("python3").args(["-c", &script]).spawn().expect("python3");
+    let pid = python.id().to_string();
+    assert!(python.wait().expect("its end").success());
+    pid
 }
 
 #[test]
 fn a_trace_is_found_by_marks_of_faccessat2() {
     let recorder = start("");
-    work();
+    let pid = work();
     let dump = |args: &[&str]| {
         let window = ["dump", "--last", "1h", "--format", "jsonl", "--event", "sys_exit"];
-        let output = recorder.flightctl(&[&window, args].concat());
+        let window = [&window[..], &["--pid", &pid]].concat();
+        let output = recorder.flightctl(&[&window[..], args].concat());
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).expect("text");
         let objects = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));

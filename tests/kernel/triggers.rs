@@ -58,6 +58,13 @@ pub(crate) fn bad_end() -> PathBuf {
     c_program("bad_end", &[])
 }
 
+/// The same program by a name that no test beside this one has.
+fn bad_end_as(recorder: &Recorder, name: &str) -> PathBuf {
+    let copy = recorder.sandbox().root().join(name);
+    fs::copy(bad_end(), &copy).expect("a copy");
+    copy
+}
+
 /// Waits for a snapshot of the cause that `is` says it is.
 fn kept(recorder: &Recorder, cause: &str, is: impl Fn(&Value) -> bool) -> Value {
     let mut found = None;
@@ -260,23 +267,24 @@ fn first_is(snapshot: &Value, name: &str, tid: &str) {
 
 #[test]
 fn slow_calls_of_whoever_is_named() {
-    let rule = "rules = [{ process = \"bad_end\", calls = [\"read\", \"fsync\"], slower_than = \
+    let rule = "rules = [{ process = \"named_slow\", calls = [\"read\", \"fsync\"], slower_than = \
                 \"300ms\" }]\n";
     let recorder = with("slow_call", rule);
-    let pid = run(&bad_end(), &["read", "1500"]).id("pid").to_string();
+    let program = bad_end_as(&recorder, "named_slow");
+    let pid = run(&program, &["read", "1500"]).id("pid").to_string();
     // The answer comes a little behind the snapshot.
     let snapshot = kept(&recorder, "slow_call", |snapshot| {
-        says(snapshot, &format!("read of bad_end ({pid})"))
+        says(snapshot, &format!("read of named_slow ({pid})"))
             && snapshot["summary"]["why"].is_object()
     });
     let is_logged = || recorder.log().contains("; why: ");
     assert!(wait_until(PATIENCE, is_logged), "{}", recorder.log());
-    first_is(&snapshot, "bad_end", &pid);
+    first_is(&snapshot, "named_slow", &pid);
     // What it was slow for: the call that fired the trigger, in the snapshot and in the log.
     let why = &snapshot["summary"]["why"];
     let sentence = why["sentence"].as_str().unwrap_or_default();
     // 1.5 s, and then until a CPU was free for it.
-    let words = format!("`bad_end` ({pid}) waited ");
+    let words = format!("`named_slow` ({pid}) waited ");
     let waited = sentence.strip_prefix(&words).and_then(|rest| rest.split_once(" s in read"));
     let waited = waited.and_then(|(seconds, _)| seconds.parse::<f64>().ok());
     assert!(waited.is_some_and(|seconds| seconds >= 1.5), "{:#}", snapshot["summary"]);
@@ -290,10 +298,11 @@ fn slow_calls_of_whoever_is_named() {
 /// Processes that live for less than the time between two looks, whose names come and go with them.
 #[test]
 fn slow_calls_of_processes_that_are_gone_when_it_is_looked() {
-    let rule = "rules = [{ process = \"bad_end\", calls = [\"read\"], slower_than = \"300ms\" },
+    let rule = "rules = [{ process = \"soon_gone\", calls = [\"read\"], slower_than = \"300ms\" },
                          { process = \"renamed\", calls = [\"read\"], slower_than = \"300ms\" }]\n";
     let recorder = with_looks("1s", "slow_call", rule);
-    let pids: Vec<u32> = (0..12).map(|_| run(&bad_end(), &["read", "400"]).id("pid")).collect();
+    let program = bad_end_as(&recorder, "soon_gone");
+    let pids: Vec<u32> = (0..12).map(|_| run(&program, &["read", "400"]).id("pid")).collect();
     let found = || figure(&recorder, "taken").as_u64().zip(figure(&recorder, "repeated").as_u64());
     assert!(
         wait_until(PATIENCE, || found() == Some((1, 11))),
@@ -302,7 +311,7 @@ fn slow_calls_of_processes_that_are_gone_when_it_is_looked() {
         recorder.log()
     );
     // One that took another name before its call.
-    let pid = run(&bad_end(), &["read", "400", "renamed"]).id("pid").to_string();
+    let pid = run(&program, &["read", "400", "renamed"]).id("pid").to_string();
     kept(&recorder, "slow_call", |snapshot| says(snapshot, &format!("read of renamed ({pid})")));
     let is_counted = || found() == Some((2, 11));
     assert!(wait_until(PATIENCE, is_counted), "{:?} {:#?}", found(), list(&recorder));

@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::support::{Printed, run, start};
 
 /// For how long rounds are begun, by default.
-const SECONDS: u64 = 25;
+const SECONDS: u64 = 8;
 /// Floods, by their names in `storm.c`.
 const FLOODS: [&str; 7] = ["calls", "opens", "renames", "forks", "execs", "threads", "wakeups"];
 
@@ -412,12 +412,22 @@ fn from_env(name: &str, default: u64) -> u64 {
 
 #[test]
 fn what_a_witness_counts_is_shown_or_told_as_missing() {
+    rounds(SECONDS);
+}
+
+#[test]
+#[ignore = "long: a minute of floods"]
+fn through_many_rounds() {
+    rounds(60);
+}
+
+fn rounds(seconds: u64) {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .expect("a clock")
         .as_nanos() as u64;
     let seed = from_env("FLIGHTREC_WITNESS_SEED", now % 1_000_000_000);
-    let time = Duration::from_secs(from_env("FLIGHTREC_WITNESS_SECONDS", SECONDS));
+    let time = Duration::from_secs(from_env("FLIGHTREC_WITNESS_SECONDS", seconds));
     let begun = Instant::now();
     let (mut rounds, mut complete, mut incomplete) = (0, 0, 0);
     while rounds == 0 || begun.elapsed() < time {

@@ -55,8 +55,12 @@ static int rounds;
 
 // In spans that are published for a quick call alone.
 #define QUICK (1ull << 63)
-// What a slow call reads. Some ms of clearing memory that is there.
-#define SLOW_BYTES (32 << 20)
+// A slow call clears memory that is there. It takes at least so long, ns: well above what the
+// recorder folds into one record (1.05 ms).
+#define SLOW_NS 3000000ull
+// Beginning of the search for how much that is on this machine, and its end.
+#define SLOW_BYTES_MIN (16ul << 20)
+#define SLOW_BYTES_MAX (1ul << 30)
 
 static uint64_t now(void) {
 	struct timespec t;
@@ -93,15 +97,36 @@ static void publish_span(struct record records[2], int in_place, int round, uint
 	set(record);
 }
 
+// The fewest bytes, a power of two, whose reading always took SLOW_NS; memory for them.
+static size_t slow_bytes(int zero, char **memory) {
+	*memory = NULL;
+	for (size_t bytes = SLOW_BYTES_MIN; bytes <= SLOW_BYTES_MAX; bytes *= 2) {
+		*memory = realloc(*memory, bytes);
+		if (!*memory)
+			exit(1);
+		memset(*memory, 1, bytes);
+		int is_slow = 1;
+		for (int i = 0; i < 8 && is_slow; i++) {
+			uint64_t before = now();
+			if (read(zero, *memory, bytes) != (ssize_t)bytes)
+				exit(1);
+			is_slow = now() - before >= SLOW_NS;
+		}
+		if (is_slow)
+			return bytes;
+	}
+	exit(1);
+}
+
 static void *run_slow(void *argument) {
 	struct work *work = argument;
 	struct record records[2] = {0};
 	work->tid = syscall(SYS_gettid);
 	int zero = open("/dev/zero", O_RDONLY);
-	char *memory = malloc(SLOW_BYTES);
-	if (zero < 0 || !memory)
+	if (zero < 0)
 		exit(1);
-	memset(memory, 1, SLOW_BYTES);
+	char *memory;
+	size_t bytes = slow_bytes(zero, &memory);
 	// Nothing else is switched to, if that may be.
 	struct sched_param first = {.sched_priority = 1};
 	sched_setscheduler(0, SCHED_FIFO, &first);
@@ -114,7 +139,7 @@ static void *run_slow(void *argument) {
 		line->before = now();
 		publish_span(records, work->number % 2, 1, line->span);
 		line->after = now();
-		if (read(zero, memory, SLOW_BYTES) != SLOW_BYTES)
+		if (read(zero, memory, bytes) != (ssize_t)bytes)
 			exit(1);
 	}
 	set(NULL);

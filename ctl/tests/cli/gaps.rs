@@ -86,3 +86,22 @@ fn files_tell_it_from_checkpoint_to_checkpoint() {
     );
     assert!(gaps.len() == 1 && gaps[0].contains(" (1.0 s): "), "{gaps:?}");
 }
+
+/// A saved window tells as exactly as the files do when nothing was recorded.
+#[test]
+fn a_saved_file_tells_it_from_checkpoint_to_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let _rings = recorded(Some(&dir));
+    let store = ["--store", dir.path().to_str().unwrap()];
+    let out = tempfile::tempdir().unwrap();
+    let of_files = told(&flightctl(&[&["dump"], &store[..], &WINDOW].concat()));
+    let around = ["--since", "2026-01-01T00:01:47Z", "--until", "2026-01-01T00:01:58Z"];
+    for (name, window) in [("all", &["--all"][..]), ("around", &around)] {
+        let file = out.path().join(name);
+        let file = file.to_str().unwrap();
+        let saved = flightctl(&[&["save", "-o", file], &store[..], window].concat());
+        assert!(saved.status.success(), "{}", stderr(&saved));
+        let of_file = told(&flightctl(&[&["dump", "--file", file], &WINDOW[..]].concat()));
+        assert_eq!(of_file, of_files, "{name}");
+    }
+}

@@ -95,6 +95,8 @@ pub(super) struct Saving {
     /// Where the last page of each ring ends that is in it: the page, its units, and all events
     /// that were recorded until there.
     ends: BTreeMap<(Lane, u16), End>,
+    /// The moment of its last checkpoint, ns of `CLOCK_MONOTONIC`; `None`: it begins without one.
+    marked: Option<u64>,
     /// Nothing of it was read from where something was damaged.
     is_sound: bool,
     events: u64,
@@ -149,6 +151,7 @@ impl Saving {
             meta: recording.meta.clone(),
             windows: Vec::new(),
             ends: BTreeMap::new(),
+            marked: recording.before.as_ref().map(|before| before.now),
             is_sound: true,
             events: 0,
         })
@@ -200,6 +203,33 @@ impl Saving {
             if (end.seq, end.used) < (seq, used) {
                 *end = End { seq, used, events };
             }
+        }
+        self.mark(recording)
+    }
+
+    /// Checkpoints at the moments within a chapter at which the counters are known: with them, the
+    /// file tells from when to when events are missing as exactly as what it is saved of.
+    ///
+    /// A file that begins without a checkpoint has none before its last one either, as its first
+    /// one says that all that was counted until then is in the file before it.
+    fn mark(&mut self, recording: &Recording) -> io::Result<()> {
+        let firsts = || recording.streams.iter().filter_map(|stream| stream.pages().first());
+        for totals in &recording.marks {
+            let is_new = self.marked.is_some_and(|marked| marked < totals.now);
+            // What was recorded before the first pages is not in the file.
+            if !is_new || firsts().any(|first| part::begins(first) > totals.now) {
+                continue;
+            }
+            let ends = &self.ends;
+            let rings = marks(recording, totals, |stream, (events, refused)| {
+                // No more than the file holds.
+                let end = ends.get(&(stream.lane(), stream.cpu())).map(|end| end.events);
+                let end = end.filter(|end| !events.less(end).is_zero());
+                Some((end.unwrap_or(events), refused))
+            });
+            let rings = rings.collect();
+            self.file.checkpoint(&Checkpoint { time: totals.now, rings })?;
+            self.marked = Some(totals.now);
         }
         Ok(())
     }

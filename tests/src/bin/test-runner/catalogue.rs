@@ -13,13 +13,13 @@ use crate::{Args, Layer};
 /// The program with the tests of the running kernel.
 const KERNEL: &str = "kernel";
 
-/// Files of its tests that have no other recorder beside them: they measure what recording costs,
-/// switch a CPU off, count what all of the machine does, or list what is in the kernel.
-pub(crate) const ALONE: [&str; 23] = [
+/// Its tests, by files or singly, that have no other recorder beside them: they measure what
+/// recording costs, switch a CPU off, flood what all recorders share, count what all of the machine
+/// does, or list what is in the kernel.
+pub(crate) const ALONE: [&str; 25] = [
     "budget",
     "counts",
     "crowd",
-    "disk",
     "drill",
     "fairness",
     "flood",
@@ -28,14 +28,17 @@ pub(crate) const ALONE: [&str; 23] = [
     "memory",
     "quiet",
     "run_queue",
-    "samples",
-    "ship",
-    "stacks",
+    "samples::samples_go_on_when_a_cpu_was_off_for_a_moment",
     "stress",
     "taken_away",
     "taken_over",
     "tracepoints",
-    "triggers",
+    "triggers::a_crowd_on_one_cpu",
+    "triggers::a_name_is_no_word_of_the_kernel",
+    "triggers::a_process_killed_for_want_of_memory",
+    "triggers::a_signal_that_dumps_core_and_a_storm_of_it",
+    "triggers::crashes_of_one_user_leave_room_for_those_of_others",
+    "triggers::pressure_on_memory",
     "wake_context",
     "why",
     "witness",
@@ -60,7 +63,8 @@ pub(crate) struct Test {
 impl Test {
     /// Of a test of the running kernel: whether it has no other one beside it.
     pub(crate) fn is_alone(&self) -> bool {
-        self.name.split("::").next().is_some_and(|file| ALONE.contains(&file))
+        let file = self.name.split("::").next();
+        ALONE.iter().any(|of| *of == self.name || Some(*of) == file)
     }
 
     pub(crate) fn full_name(&self) -> String {
