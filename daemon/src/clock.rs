@@ -1,29 +1,11 @@
 //! The kernel's clocks.
 
+pub use flightrec_format::live::clock::{monotonic as mono, wall_offset};
 use nix::time::{ClockId, clock_getres, clock_gettime};
 
 fn ns(clock: ClockId) -> u64 {
     // These clocks exist on every kernel that flightrec runs on, so the call can't fail.
     clock_gettime(clock).map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
-}
-
-/// `CLOCK_MONOTONIC`, ns: the clock of every event.
-pub fn mono() -> u64 {
-    ns(ClockId::CLOCK_MONOTONIC)
-}
-
-/// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns.
-pub fn wall_offset() -> i64 {
-    // One is read between two readings of the other: the nearer those are, the better.
-    let read = || {
-        let (before, wall, behind) = (mono(), ns(ClockId::CLOCK_REALTIME), mono());
-        let apart = behind.saturating_sub(before);
-        (apart, wall as i64 - before.saturating_add(apart / 2) as i64)
-    };
-    [read(), read(), read()]
-        .into_iter()
-        .min_by_key(|(apart, _)| *apart)
-        .map_or(0, |(_, offset)| offset)
 }
 
 /// `CLOCK_TAI` minus `CLOCK_REALTIME`, s: 0 until a time service sets it, then 37.

@@ -22,13 +22,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flightrec_tests::documentation::{Line, commands, lines, ours, pages};
-use flightrec_tests::{Recorder, bin_dir, c_program, die_with_parent};
+use flightrec_tests::{ControlGroup, Recorder, bin_dir, c_program, die_with_parent};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 use regex::Regex;
 use tempfile::TempDir;
 
-use crate::containers::{DOCKER, Groups, SHOP, node};
+use crate::containers::{DOCKER, SHOP, node};
 use crate::support::{kernel_dump, start};
 
 /// The pod's control group.
@@ -107,7 +107,7 @@ struct Machine {
     work: PathBuf,
     /// What a node's runtime writes down, and its control groups.
     _node: TempDir,
-    groups: Groups,
+    groups: ControlGroup,
     shop: Option<Child>,
     mounted: Vec<&'static str>,
     made: Vec<&'static str>,
@@ -130,7 +130,7 @@ impl Machine {
         let mut machine = Self {
             work,
             _node: node,
-            groups: Groups::new(),
+            groups: ControlGroup::unified().expect("a control group"),
             shop: None,
             mounted: Vec::new(),
             made: Vec::new(),

@@ -10,7 +10,7 @@ use flightrec_tests::{Judge, Recorder, c_program, online_cpus, require_program};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::start;
+use crate::support::{is_event, start};
 
 /// A recording of work of every kind, saved.
 pub(crate) struct Saved {
@@ -100,16 +100,8 @@ impl Saved {
 
     /// Its events.
     pub(crate) fn events(&self) -> Vec<Value> {
-        events(self.lines())
+        self.lines().into_iter().filter(is_event).collect()
     }
-}
-
-/// What is told, but what is no event: coverage, gaps, steps of the clock.
-pub(crate) fn events(lines: Vec<Value>) -> Vec<Value> {
-    let is_event = |line: &Value| {
-        !["coverage", "gap", "clock_set"].contains(&line["event"].as_str().expect("a kind"))
-    };
-    lines.into_iter().filter(is_event).collect()
 }
 
 /// Events by thread and kind.
@@ -287,7 +279,7 @@ fn parquet_has_the_same_events() {
     let dir = saved.export("parquet", &[]);
     let lines = saved.lines();
     let gaps = lines.iter().filter(|line| line["event"] == "gap").count() as u64;
-    let events = events(lines);
+    let events: Vec<Value> = lines.into_iter().filter(is_event).collect();
     let ours = counts(&events);
     let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).count() as u64;
     // What both engines take.

@@ -9,6 +9,7 @@ use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, Generation};
 use flightrec_tests::{Options, Recorder, Snapshot, key_values, require_kernel};
 use flightrec_vmcore::synthetic::{self, Image};
+use serde_json::Value;
 
 /// A recorder of the test's own with this configuration, [`without_limit`].
 pub(crate) fn start(config: &str) -> Recorder {
@@ -49,6 +50,12 @@ pub(crate) fn certificate(dir: &Path) {
         .output()
         .expect("openssl");
     assert!(made.status.success(), "{made:?}");
+}
+
+/// Whether a line of `--format jsonl` is an event, and does not tell of the window: its coverage,
+/// its gaps, or a step of the wall clock, which may happen at any time.
+pub(crate) fn is_event(line: &Value) -> bool {
+    line.get("tid").is_some()
 }
 
 /// All that it holds.

@@ -15,7 +15,7 @@ use flightrec_tests::contexts::{self, Round, right};
 use flightrec_tests::{PATIENCE, Recorder, Sandbox, c_dynamic, wait_until};
 use serde_json::Value;
 
-use crate::support::start;
+use crate::support::{is_event, start};
 use crate::unprivileged::{USER, UserSandbox, end};
 
 const ON: &str = "[record]\nthread_contexts = true\n";
@@ -97,7 +97,7 @@ fn events(output: &Output) -> Vec<Value> {
     assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{:?}", output.status);
     let text = str::from_utf8(&output.stdout).expect("text");
     let objects = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
-    objects.filter(|object: &Value| object.get("tid").is_some()).collect()
+    objects.filter(is_event).collect()
 }
 
 /// Has a program publish, and holds what was recorded against it. Returns how the process was

@@ -85,7 +85,8 @@ type Key = (String, u64);
 fn by_thread(events: impl IntoIterator<Item = Value>) -> BTreeMap<Key, Vec<Value>> {
     let mut out = BTreeMap::<Key, Vec<Value>>::new();
     for event in events {
-        let name = event["tracepoint"].as_str().expect("a name").to_owned();
+        let name = event["tracepoint"].as_str().unwrap_or_else(|| panic!("no name: {event}"));
+        let name = name.to_owned();
         out.entry((name, event["tid"].as_u64().expect("a thread"))).or_default().push(event);
     }
     out

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use flightrec_format::abi::page::PAGE_SIZE;
 use flightrec_tests::{
-    Files, Options, PATIENCE, Recorder, RingPieces, c_program, die_with_parent, require_kernel,
-    wait_limited, wait_until,
+    ControlGroup, Files, Options, PATIENCE, Recorder, RingPieces, c_program, die_with_parent,
+    require_kernel, wait_limited, wait_until,
 };
 use jiff::Timestamp;
 use nix::sys::signal::Signal;
@@ -19,7 +19,6 @@ use regex::Regex;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::containers::Groups;
 use crate::support::snapshot;
 
 const SCHEMA: &str = include_str!("../../docs/flightctl-why.schema.json");
@@ -261,7 +260,7 @@ fn answers<'a>(
 ) -> BTreeMap<String, [bool; 2]> {
     // A service of its own, as whoever asks without a name is told of the thread that waited most:
     // of all those of a busy machine, that may be another one.
-    let groups = Groups::new();
+    let groups = ControlGroup::unified().expect("a control group");
     let service = groups.dir().join(SERVICE);
     fs::create_dir_all(&service).expect("a control group");
     let mut incidents = Vec::new();

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use flightrec_format::abi::page::{Lane, RING_LANES};
 use flightrec_format::abi::probe::STACK_WALK;
 use flightrec_format::control::{Budget, Position, Totals};
-use flightrec_format::live::{self, Generation, LiveError, Since, clock::monotonic};
+use flightrec_format::live::{
+    self, Generation, LiveError, Since, clock::monotonic, clock::wall_offset,
+};
 use flightrec_format::meta::Meta;
 use flightrec_format::slots;
 use flightrec_format::symbols::Symbols;
@@ -35,7 +37,7 @@ impl PinnedSource {
         let dir = Generation::find(bpffs_dir)?;
         let recording = live::Recording::open(&dir, false)?;
         let now = monotonic();
-        let clock = Clock { now, wall_offset: wall().saturating_sub(now as i64) };
+        let clock = Clock { now, wall_offset: wall_offset() };
         Ok(Self {
             recording,
             progs: dir.join("progs"),
@@ -156,9 +158,4 @@ impl Live for PinnedSource {
         }
         Ok(Some(collector.finish(self.totals()?)))
     }
-}
-
-/// `CLOCK_REALTIME`, ns.
-fn wall() -> i64 {
-    i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flightrec_tests::{bpf_objects, bpf_objects_left, wait_until};
+use flightrec_tests::{ControlGroup, bpf_objects, bpf_objects_left, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -102,22 +102,13 @@ fn groups() -> BTreeSet<String> {
 /// Removes the control groups that a test has left, which have its process id in their names; in
 /// words, which they were. A test that was killed can't remove them itself.
 pub(crate) fn remove_groups(test: u32) -> Vec<String> {
-    let names = [format!("flightrec-pods{test}.slice"), format!("flightrec-test-{test}-")];
+    let name = format!("/{}", ControlGroup::prefix(test));
     let mut left = groups();
-    left.retain(|path| names.iter().any(|name| path.contains(&format!("/{name}"))));
+    left.retain(|path| path.contains(&name));
     for path in &left {
-        remove(Path::new(path));
+        ControlGroup::remove(Path::new(path), PATIENCE);
     }
     left.into_iter().map(|path| format!("the control group {path}")).collect()
-}
-
-/// Removes a control group and those in it, once their members are gone.
-fn remove(group: &Path) {
-    let entries = fs::read_dir(group).into_iter().flatten().flatten();
-    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|of| of.is_dir())) {
-        remove(&entry.path());
-    }
-    wait_until(PATIENCE, || fs::remove_dir(group).is_ok());
 }
 
 /// Processes that a test has left, in words, once they had time to end; then they are killed. Of
