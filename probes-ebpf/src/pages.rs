@@ -178,31 +178,6 @@ pub(crate) fn page(name: u32, index: u32) -> Option<*mut Page> {
     }
 }
 
-/// `CLOCK_TAI` at a moment of `CLOCK_MONOTONIC` that was just now. The two clocks are read side by
-/// side. What takes long between the readings, an interrupt or a hypervisor that runs another
-/// machine, would look like a step of the wall clock: then they are read again.
-#[inline(always)]
-fn tai_at(time: u64) -> u64 {
-    let mut at = 0;
-    for _ in 0..CLOCK_TRIES {
-        let before = now();
-        // SAFETY: it takes nothing.
-        let tai = unsafe { bpf_ktime_get_tai_ns() };
-        let after = now();
-        at = tai.wrapping_sub(after.wrapping_sub(time));
-        if after.wrapping_sub(before) < CLOCKS_APART_NS {
-            break;
-        }
-    }
-    at
-}
-
-/// How often clocks are read that are read together.
-const CLOCK_TRIES: u32 = 4;
-/// Readings of them that are so far apart are not of one moment, ns: a twentieth of what is a step
-/// of the clock ([`flightrec_format::meta::WALL_STEP_NS`]).
-const CLOCKS_APART_NS: u64 = 50_000;
-
 /// Opens the ring's next page, in the order that readers rely on: used = 0, seq, the rest.
 #[inline(always)]
 pub(crate) fn next_page(lane: &mut LaneState, name: u32, time: u64) -> u32 {
@@ -234,7 +209,10 @@ pub(crate) fn next_page(lane: &mut LaneState, name: u32, time: u64) -> u32 {
         (&raw mut (*header).cpu).write_volatile(cpu() as u16);
         (&raw mut (*header).header_len).write_volatile((HEADER_LEN + further) as u16);
         (&raw mut (*header).base_mono).write_volatile(time);
-        (&raw mut (*header).base_tai).write_volatile(tai_at(time));
+        // The two clocks are read side by side, and the one is carried back to the page's base.
+        let tai = bpf_ktime_get_tai_ns();
+        let since = now().wrapping_sub(time);
+        (&raw mut (*header).base_tai).write_volatile(tai.wrapping_sub(since));
         let detached = (&raw const (*state_of(cpu())).detached_time).read_volatile();
         (&raw mut (*header).detached).write_volatile((detached >> DETACHED_SHIFT) as u32);
         let events = (&raw mut (*header).events).cast::<u64>();

@@ -130,9 +130,13 @@ fn a_call_and_its_fields() {
 #[test]
 fn the_whole_machine() {
     let recorder = start("");
+    let moment = || jiff::Timestamp::now().to_string();
+    let since = moment();
     crate::support::run(&flightrec_tests::c_program("pingpong", &[]), &["500", "4"]);
     assert!(recorder.flightctl(&["mark", "a \x1b[31mmark\n"]).status.success());
-    for args in [&["--last", "1h"][..], &["--last", "1h", "--merge"]] {
+    let until = moment();
+    let window = ["--since", &since, "--until", &until];
+    for args in [&window[..], &[&window[..], &["--merge"]].concat()] {
         let events = valid_dump(&recorder, args);
         let times: Vec<u64> =
             events.iter().map(|event| event["mono_ns"].as_u64().expect("ns")).collect();

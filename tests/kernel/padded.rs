@@ -10,12 +10,12 @@ use flightrec_tests::{Recorder, bin_dir, c_program, key_values};
 
 use crate::support::{in_both_forms, snapshot};
 
-fn dump(recorder: &Recorder, args: &[&str]) -> Output {
+fn dump(recorder: &Recorder, since: &str, args: &[&str]) -> Output {
     let mut flightctl = Command::new(bin_dir().join("flightctl"));
     flightctl
         .arg("--runtime-dir")
         .arg(recorder.sandbox().runtime_dir())
-        .args(["dump", "--last", "1h"]);
+        .args(["dump", "--since", since]);
     flightctl.args(args).stdin(Stdio::null()).output().expect("flightctl")
 }
 
@@ -55,6 +55,7 @@ fn the_end_is_recorded_and_found() {
         ]);
         let copy = recorder.sandbox().root().join("padded");
         fs::copy(c_program("padded", &[]), &copy).expect("copy");
+        let since = jiff::Timestamp::now().to_string();
         let output = program
             .arg("--")
             .arg(&copy)
@@ -113,6 +114,7 @@ fn the_end_is_recorded_and_found() {
         for pattern in [&*secret, "secret", "**/secret", "/nowhere/**"] {
             let output = dump(
                 recorder,
+                &since,
                 &["--path", pattern, "--syscall", "openat", "--pid", &pid.to_string()],
             );
             let (lines, said) =
@@ -135,6 +137,7 @@ fn the_end_is_recorded_and_found() {
         }
         let output = dump(
             recorder,
+            &since,
             &["--path", "/etc/other", "--syscall", "openat,rename", "--pid", &pid.to_string()],
         );
         let lines = String::from_utf8_lossy(&output.stdout).into_owned();

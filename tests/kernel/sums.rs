@@ -104,7 +104,7 @@ fn sums_are_those_of_the_events() {
     let mut recorder = start(&format!("{BUSY}[history]\nenabled = false\n"));
     let load = Load::mixed();
     let file = recorder.sandbox().state_dir().join("written");
-    for _ in 0..4 {
+    for _ in 0..2 {
         let of = format!("of={}", file.display());
         let copy = ["if=/dev/zero", &of, "bs=64k", "count=40", "conv=fsync"];
         assert!(Command::new("dd").args(copy).output().expect("dd").status.success());
@@ -159,7 +159,7 @@ fn sums_are_those_of_the_events() {
 fn where_events_are_gone_sums_answer_and_say_so() {
     let mut recorder = start(&format!("{BUSY}[history]\nmax_cpu_percent = 100\n"));
     let load = Load::mixed();
-    thread::sleep(Duration::from_secs(4));
+    thread::sleep(Duration::from_secs(2));
     drop(load);
     // Sums of what has ended are made by the next one at once.
     recorder.terminate().expect("its end");

@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::support::{Printed, run, start};
 
 /// For how long rounds are begun, by default.
-const SECONDS: u64 = 8;
+const SECONDS: u64 = 4;
 /// Floods, by their names in `storm.c`.
 const FLOODS: [&str; 7] = ["calls", "opens", "renames", "forks", "execs", "threads", "wakeups"];
 
