@@ -1,6 +1,7 @@
 //! What runs, and in which functions.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,11 +16,19 @@ use crate::support::{dump, run, start};
 /// Samples a second that are the default.
 const HZ: f64 = 49.0;
 
-/// A copy of the program that spins, in a directory of its own.
+/// A copy of the program that spins, in a directory of its own, with a build id of its own: of two
+/// binaries that have the same one the recorder names either.
 fn spinner(dir: &Path) -> PathBuf {
+    // Length of the name and of the id, and the note's kind, NT_GNU_BUILD_ID (elf(5)).
+    const NOTE: &[u8] = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
     let program = dir.join("spins");
     // Every function then has a frame, also one that calls nothing.
-    fs::copy(c_program("spins", &["-O0"]), &program).expect("copy");
+    let mut bytes = fs::read(c_program("spins", &["-O0"])).expect("the program");
+    let note = bytes.windows(NOTE.len()).position(|of| of == NOTE).expect("a build id");
+    let id = std::process::id().to_le_bytes();
+    bytes[note + NOTE.len()..][..id.len()].copy_from_slice(&id);
+    fs::write(&program, bytes).expect("a copy");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("a mode");
     program
 }
 
