@@ -151,7 +151,7 @@ pub(crate) fn dump(recorder: &Recorder, args: &[&str]) -> Vec<Line> {
 
 /// Events of lane `trace` that were refused, and runs of programs that were skipped whose names
 /// begin with one of these.
-pub(crate) fn lost_of_trace(status: &serde_json::Value, programs: &[&str]) -> u64 {
+pub(crate) fn lost_of_trace(status: &Value, programs: &[&str]) -> u64 {
     let refused = status["lanes"]["trace"]["lost"].as_object().expect("reasons").values();
     let skipped = status["recursion_misses"].as_object().expect("programs").iter();
     let of_these = |name: &str| programs.iter().any(|program| name.starts_with(program));
