@@ -165,12 +165,13 @@ fn run_queue_delays_are_those_of_perf() {
         // perf misses a wait now and then, of one time slice: its "context switch bugs".
         let within = (ms - unknown) * 0.998..=ms * 1.02;
         assert!(ms > 500.0 && within.contains(&told), "{line}: {table}");
-        // Most of it the others had the CPU.
+        // All that time somebody had the CPU: the other two, and whatever else runs there.
         let by = delays[&tid]["ran_instead"].as_array().expect("a list");
         let by_hogs =
             |of: &&Value| of["name"].as_str().is_some_and(|n| n.starts_with("report-hog"));
-        let ns: u64 = by.iter().filter(by_hogs).map(|of| number(of, "ns")).sum();
-        assert!(ns as f64 / 1e6 > told * 0.8, "{by:?}");
+        assert_eq!(by.iter().filter(by_hogs).count(), 2, "{by:?}");
+        let ns: u64 = by.iter().map(|of| number(of, "ns")).sum();
+        assert!(ns as f64 / 1e6 > told * 0.9 - unknown, "{told}: {by:?}");
     }
 }
 

@@ -103,5 +103,9 @@ fn a_saved_file_tells_it_from_checkpoint_to_checkpoint() {
         assert!(saved.status.success(), "{}", stderr(&saved));
         let of_file = told(&flightctl(&[&["dump", "--file", file], &WINDOW[..]].concat()));
         assert_eq!(of_file, of_files, "{name}");
+        // Its own window tells of all that is missing in it.
+        let of_files = told(&flightctl(&[&["dump"], &store[..], window].concat()));
+        let of_file = told(&flightctl(&[&["dump", "--file", file], window].concat()));
+        assert_eq!(of_file, of_files, "{name}");
     }
 }

@@ -207,29 +207,32 @@ impl Saving {
         self.mark(recording)
     }
 
-    /// Checkpoints at the moments within a chapter at which the counters are known: with them, the
-    /// file tells from when to when events are missing as exactly as what it is saved of.
+    /// Checkpoints at the moments within a chapter at which the counters are known, but for those
+    /// that count what is not in the file: events before its first pages, or after its last ones.
+    /// With them, the file tells from when to when events are missing as exactly as what it is
+    /// saved of.
     ///
     /// A file that begins without a checkpoint has none before its last one either, as its first
     /// one says that all that was counted until then is in the file before it.
     fn mark(&mut self, recording: &Recording) -> io::Result<()> {
-        let firsts = || recording.streams.iter().filter_map(|stream| stream.pages().first());
+        let is_held = |stream: &LaneStream, events: &Counts| {
+            let end = self.ends.get(&(stream.lane(), stream.cpu()));
+            stream.pages().first().zip(end).is_none_or(|(first, end)| {
+                first.header().events.less(events).is_zero() && events.less(&end.events).is_zero()
+            })
+        };
         for totals in &recording.marks {
-            let is_new = self.marked.is_some_and(|marked| marked < totals.now);
-            // What was recorded before the first pages is not in the file.
-            if !is_new || firsts().any(|first| part::begins(first) > totals.now) {
+            if self.marked.is_none_or(|marked| marked >= totals.now) {
                 continue;
             }
-            let ends = &self.ends;
-            let rings = marks(recording, totals, |stream, (events, refused)| {
-                // No more than the file holds.
-                let end = ends.get(&(stream.lane(), stream.cpu())).map(|end| end.events);
-                let end = end.filter(|end| !events.less(end).is_zero());
-                Some((end.unwrap_or(events), refused))
-            });
-            let rings = rings.collect();
-            self.file.checkpoint(&Checkpoint { time: totals.now, rings })?;
-            self.marked = Some(totals.now);
+            let all = marks(recording, totals, |_, known| Some(known)).count();
+            let held =
+                |stream: &LaneStream, known: Counters| is_held(stream, &known.0).then_some(known);
+            let rings: Vec<RingMark> = marks(recording, totals, held).collect();
+            if rings.len() == all {
+                self.file.checkpoint(&Checkpoint { time: totals.now, rings })?;
+                self.marked = Some(totals.now);
+            }
         }
         Ok(())
     }
