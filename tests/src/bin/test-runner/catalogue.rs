@@ -16,7 +16,7 @@ const KERNEL: &str = "kernel";
 /// Its tests, by files or singly, that have no other recorder beside them: they measure what
 /// recording costs, switch a CPU off, flood what all recorders share, count what all of the machine
 /// does, or list what is in the kernel.
-pub(crate) const ALONE: [&str; 22] = [
+pub(crate) const ALONE: [&str; 23] = [
     "budget",
     "counts",
     "crowd",
@@ -37,6 +37,7 @@ pub(crate) const ALONE: [&str; 22] = [
     "triggers::a_process_killed_for_want_of_memory",
     "triggers::a_signal_that_dumps_core_and_a_storm_of_it",
     "triggers::crashes_of_one_user_leave_room_for_those_of_others",
+    "triggers::pressure_on_memory",
     "why::the_cause_of_every_incident_is_in_the_first_sentence",
     "witness",
 ];
