@@ -87,7 +87,7 @@ fn files_tell_it_from_checkpoint_to_checkpoint() {
     assert!(gaps.len() == 1 && gaps[0].contains(" (1.0 s): "), "{gaps:?}");
 }
 
-/// A saved window tells as exactly as the files do when nothing was recorded.
+/// The gaps of a saved window are those of the files that it is saved of.
 #[test]
 fn a_saved_file_tells_it_from_checkpoint_to_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ fn a_saved_file_tells_it_from_checkpoint_to_checkpoint() {
         assert!(saved.status.success(), "{}", stderr(&saved));
         let of_file = told(&flightctl(&[&["dump", "--file", file], &WINDOW[..]].concat()));
         assert_eq!(of_file, of_files, "{name}");
-        // Its own window tells of all that is missing in it.
+        // So are those at the edges of the saved window.
         let of_files = told(&flightctl(&[&["dump"], &store[..], window].concat()));
         let of_file = told(&flightctl(&[&["dump", "--file", file], window].concat()));
         assert_eq!(of_file, of_files, "{name}");

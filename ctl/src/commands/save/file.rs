@@ -207,14 +207,17 @@ impl Saving {
         self.mark(recording)
     }
 
-    /// Checkpoints at the moments within a chapter at which the counters are known, but for those
-    /// that count what is not in the file: events before its first pages, or after its last ones.
-    /// With them, the file tells from when to when events are missing as exactly as what it is
-    /// saved of.
+    /// Writes the checkpoints within a chapter, so that the file's gaps are as short as those of its
+    /// source. Leaves out a checkpoint that counts events which the file does not hold, before its
+    /// first pages or after its last.
     ///
     /// A file that begins without a checkpoint has none before its last one either, as its first
     /// one says that all that was counted until then is in the file before it.
     fn mark(&mut self, recording: &Recording) -> io::Result<()> {
+        // Of what was damaged, as of the last checkpoint: a reader would vouch for it.
+        if !self.is_sound || recording.copied == 0 {
+            return Ok(());
+        }
         let is_held = |stream: &LaneStream, events: &Counts| {
             let end = self.ends.get(&(stream.lane(), stream.cpu()));
             stream.pages().first().zip(end).is_none_or(|(first, end)| {

@@ -3,7 +3,8 @@
 //! Each test is a process of its own, with a directory for temporary files that must be empty
 //! afterwards. Some of those on the running kernel have the machine to themselves, as far as other
 //! recorders are concerned ([`catalogue::ALONE`]); all others run side by side. A test that finds
-//! that the machine lacks something says so ([`flightrec_tests::left_out`]) and counts as skipped, with the reason.
+//! that the machine lacks something says so ([`flightrec_tests::left_out`]) and counts as skipped,
+//! with the reason.
 //! At the end, nothing may be left on the machine ([`machine::Machine`]).
 
 mod catalogue;
