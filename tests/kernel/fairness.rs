@@ -8,11 +8,12 @@ use flightrec_format::control::CpuTotals;
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::live::{Generation, Recording};
 use flightrec_tests::{
-    PATIENCE, Snapshot, c_program, die_with_parent, key_values, online_cpus, wait_until,
+    PATIENCE, Recorder, Snapshot, c_program, die_with_parent, key_values, online_cpus, wait_until,
 };
 use nix::sys::signal::Signal;
 
-use crate::support::{snapshot, start};
+use crate::support::{run, snapshot, start};
+use crate::triggers;
 
 /// The default limit.
 const LIMITED: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"5%\"\nburst = \"1s\"\n";
@@ -38,6 +39,12 @@ impl Drop for Storms {
             let _ = child.kill().and_then(|()| child.wait());
         }
     }
+}
+
+/// What a recorder records, as it is in the kernel.
+fn open(recorder: &Recorder) -> Recording {
+    let generation = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
+    Recording::open(&generation, false).expect("a recording")
 }
 
 /// A witness that makes so many calls a second, for `seconds`, and begins some seconds before that.
@@ -96,11 +103,7 @@ fn a_quiet_process_keeps_its_strings_and_arguments() {
     let recorder = start(LIMITED);
     let hammers = Storms::start("calls");
     let given = |cpu: &CpuTotals| !cpu.recorded || cpu.given != 0;
-    let live = Recording::open(
-        &Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording"),
-        false,
-    );
-    let live = live.expect("a recording");
+    let live = open(&recorder);
     assert!(
         wait_until(PATIENCE, || live.counters().cpus.iter().all(given)),
         "nothing was given up"
@@ -119,6 +122,27 @@ fn a_quiet_process_keeps_its_strings_and_arguments() {
     let wanted =
         wanted.unwrap_or_else(|| panic!("its path is not in {} calls of openat", opened.len()));
     assert!(wanted.args().len() >= 3, "{wanted:?}");
+}
+
+/// Calls that begin before one look at the rings and end before the next, while hammers are refused.
+#[test]
+fn slow_calls_of_a_quiet_process_fire_the_trigger_beside_hammers() {
+    let rule = "rules = [{ process = \"bad_end\", calls = [\"read\"], slower_than = \"300ms\" }]\n";
+    let recorder = triggers::with("slow_call", &format!("{rule}{LIMITED}"));
+    let hammers = Storms::start("calls");
+    let live = open(&recorder);
+    let are_refused = || {
+        live.counters().cpus.iter().all(|cpu| cpu.throttled[Lane::Syscall as usize][0] > 100_000)
+    };
+    assert!(wait_until(PATIENCE, are_refused), "no hammer was refused");
+    let program = triggers::bad_end();
+    (0..6).for_each(|_| drop(run(&program, &["read", "400"])));
+    let found = || {
+        ["taken", "repeated"].map(|name| triggers::figure(&recorder, name).as_u64().unwrap_or(0))
+    };
+    let all = wait_until(PATIENCE, || found().iter().sum::<u64>() == 6);
+    drop(hammers);
+    assert!(all, "taken and repeated: {:?} of 6\n{}", found(), recorder.log());
 }
 
 #[test]
@@ -172,11 +196,7 @@ fn renames_do_not_push_out_forks_and_execs() {
     let output = recorder.flightctl(&["mark", MARK]);
     assert!(output.status.success(), "{output:?}");
     let storms = Storms::start("renames");
-    let live = Recording::open(
-        &Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording"),
-        false,
-    );
-    let live = live.expect("a recording");
+    let live = open(&recorder);
     // More than the rings have room for, were they recorded: one is 32 bytes at least.
     let refused = || -> u64 {
         live.counters().cpus.iter().map(|cpu| cpu.throttled[Lane::Task as usize][2]).sum()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flightrec_format::abi::page::{Lane, REFUSALS};
+use flightrec_format::abi::page::{Lane, REFUSALS, Refusal};
 use flightrec_format::control::Position;
 use flightrec_format::decode::Page;
 use flightrec_format::live;
@@ -35,9 +35,19 @@ pub struct New {
 pub struct News {
     /// By CPU, in the order of each ring.
     pub rings: Vec<Vec<New>>,
-    /// Something is missing between what was seen before and this, or was refused: what was
-    /// concluded from events is not sure.
-    pub broken: bool,
+    /// What is missing among these, and between what was seen before and these.
+    pub lack: Lack,
+}
+
+/// What is missing of a lane's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lack {
+    /// Pages were overwritten or left out, or events found their lane busy: any may be missing.
+    pub any: bool,
+    /// The budget refused events. Of a call, it refuses the end only if it refused the beginning
+    /// (`exit_alone` of `probes-ebpf/src/syscalls.rs`): the end of a call whose beginning is here
+    /// is not among these.
+    pub throttled: bool,
 }
 
 /// Follows the rings of a recording.
@@ -74,7 +84,7 @@ impl Feed {
             let mut ring = Vec::new();
             while let Some(bytes) = self.live.advance_since(&mut since) {
                 let Ok(page) = Page::copy_from(&bytes) else { continue };
-                news.broken |= place.follow(page, &mut ring);
+                place.follow(page, &mut ring, &mut news.lack);
             }
             place.stay(&ring);
             news.rings.push(ring);
@@ -84,17 +94,21 @@ impl Feed {
 }
 
 impl ReadPosition {
-    /// Goes on to a page; whether something is missing before it.
-    fn follow(&mut self, page: Page, ring: &mut Vec<New>) -> bool {
+    /// Goes on to a page, and adds what is missing before it.
+    fn follow(&mut self, page: Page, ring: &mut Vec<New>, lack: &mut Lack) {
         let header = page.header();
         let seen = if header.seq == self.seq { self.events } else { 0 };
-        let gap = self.seq != 0 && header.seq > self.seq.saturating_add(1);
-        // The recorder's own are left out on purpose.
-        let [busy, throttled, _] = header.refused;
-        let refused = self.seq != 0 && (busy, throttled) != (self.refused[0], self.refused[1]);
+        if self.seq != 0 {
+            // The recorder's own are left out on purpose.
+            let more = |refusal: Refusal| {
+                let at = refusal as usize;
+                header.refused.get(at) != self.refused.get(at)
+            };
+            lack.any |= header.seq > self.seq.saturating_add(1) || more(Refusal::Busy);
+            lack.throttled |= more(Refusal::Throttled);
+        }
         *self = Self { seq: header.seq, used: header.used, events: seen, refused: header.refused };
         ring.push(New { page, seen });
-        gap || refused
     }
 
     /// Notes how much of the last page was seen: it alone may come again.
@@ -125,18 +139,22 @@ mod tests {
     fn each_event_is_new_once_and_gaps_are_told() {
         let (short, long) = (ring(100), ring(2000));
         let (mut place, mut new) = (ReadPosition::default(), Vec::new());
-        assert!(!place.follow(short.last().unwrap().clone(), &mut new));
+        let mut lack = Lack::default();
+        place.follow(short.last().unwrap().clone(), &mut new, &mut lack);
         place.stay(&new);
         for page in &long {
-            assert!(!place.follow(page.clone(), &mut new));
+            place.follow(page.clone(), &mut new, &mut lack);
         }
+        assert_eq!(lack, Lack::default());
         let times: Vec<u64> = new
             .iter()
             .flat_map(|new| new.page.events().skip(new.seen).map(|event| event.time))
             .collect();
         assert_eq!(times, (1..=2000).collect::<Vec<_>>());
         let (mut place, mut new) = (ReadPosition::default(), Vec::new());
-        assert!(!place.follow(long[0].clone(), &mut new));
-        assert!(place.follow(long[2].clone(), &mut new), "a page is missing");
+        place.follow(long[0].clone(), &mut new, &mut lack);
+        assert_eq!(lack, Lack::default());
+        place.follow(long[2].clone(), &mut new, &mut lack);
+        assert_eq!(lack, Lack { any: true, throttled: false }, "a page is missing");
     }
 }

@@ -158,7 +158,7 @@ impl Watch {
     fn scheduling(&mut self, meta: &Meta, alarms: &mut Vec<Alarm>) {
         let Some(queue) = &mut self.run_queue else { return };
         let news = self.feed.take(Lane::Sched);
-        if news.broken {
+        if news.lack.any || news.lack.throttled {
             queue.forget();
         }
         let mut events = Merge::new(news.rings.iter().map(|ring| events(ring)));
@@ -183,7 +183,7 @@ impl Watch {
             return;
         }
         let news = self.feed.take(Lane::Syscall);
-        if let Some(slow) = self.slow_calls.as_mut().filter(|_| news.broken) {
+        if let Some(slow) = self.slow_calls.as_mut().filter(|_| news.lack.any) {
             slow.forget();
         }
         let mut calls = Calls::new(&news.rings);
