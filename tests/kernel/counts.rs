@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::json::valid_dump;
 use crate::lacking::status;
-use crate::support::{lost_of_trace, snapshot, start};
+use crate::support::{lost_of_trace, share_recorder, snapshot, start};
 
 /// A tracepoint, and the kind of event that is recorded there.
 type Pair = (&'static str, &'static str);
@@ -45,25 +45,21 @@ fn agree(recorder: &Recorder, script: &str, pairs: &[Pair], programs: &[&str]) {
     }
 }
 
-#[test]
-fn signals() {
-    let recorder = start("");
+fn signals(recorder: &Recorder) {
     let script = "trap : USR1; i=0; while [ $i -lt 500 ]; do kill -USR1 $$; i=$((i+1)); done; \
                   echo pid=$$";
     let pairs = [
         ("signal:signal_generate", "signal_generate"),
         ("signal:signal_deliver", "signal_deliver"),
     ];
-    agree(&recorder, script, &pairs, &["signal_"]);
+    agree(recorder, script, &pairs, &["signal_"]);
 }
 
-#[test]
-fn connections() {
-    let recorder = start("");
+fn connections(recorder: &Recorder) {
     let program = c_program("connections", &[]);
     let script = format!("echo pid=$$; exec {} 4 200", program.display());
     let pairs = [("sock:inet_sock_set_state", "sock_state")];
-    agree(&recorder, &script, &pairs, &["inet_sock_"]);
+    agree(recorder, &script, &pairs, &["inet_sock_"]);
 }
 
 #[test]
@@ -104,3 +100,5 @@ fn short_interrupts_are_counted() {
     assert_eq!(without, 0);
     assert!(looked("") > 100);
 }
+
+share_recorder!(signals, connections);

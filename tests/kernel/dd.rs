@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use flightrec_tests::{Recorder, monotonic_ns};
 
-use crate::support::{dump, snapshot, start};
+use crate::support::{dump, share_recorder, snapshot, start};
 
 const WRITES: usize = 100_000;
 
@@ -52,10 +52,8 @@ fn every_write_is_there(recorder: &Recorder) {
     );
 }
 
-#[test]
-fn dd_is_recorded_whole() {
-    let recorder = start("");
-    every_write_is_there(&recorder);
+fn dd_is_recorded_whole(recorder: &Recorder) {
+    every_write_is_there(recorder);
 }
 
 #[test]
@@ -65,11 +63,9 @@ fn dd_is_recorded_whole_by_tracepoint_programs() {
     assert_eq!(snapshot(&recorder).meta.syscall_programs, "tracepoint");
 }
 
-#[test]
-fn dd_reads_well() {
-    let recorder = start("");
+fn dd_reads_well(recorder: &Recorder) {
     let (pid, ..) = dd();
-    let lines = dump(&recorder, &["--last", "1h", "--pid", &pid.to_string(), "--strict"]);
+    let lines = dump(recorder, &["--last", "1h", "--pid", &pid.to_string(), "--strict"]);
     let writes: Vec<_> = lines.iter().filter(|line| line.text.starts_with("write")).collect();
     assert_eq!(writes.len(), 2 * WRITES);
     for pair in writes.chunks(2) {
@@ -86,3 +82,5 @@ fn dd_reads_well() {
         r#"["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000", "status=none"]"#
     ));
 }
+
+share_recorder!(dd_is_recorded_whole, dd_reads_well);

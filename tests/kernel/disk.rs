@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
-use crate::support::{dump, lost_of_trace, start};
+use crate::support::{dump, lost_of_trace, share_recorder, start};
 
 /// The lane's kinds.
 const KINDS: &str = "block_insert,block_issue,block_complete";
@@ -175,15 +175,13 @@ fn requests_are_those_that_the_kernel_counts() {
     }
 }
 
-#[test]
-fn a_call_has_the_requests_that_it_waited_for() {
-    let recorder = start("");
+fn a_call_has_the_requests_that_it_waited_for(recorder: &Recorder) {
     let disk = Loop::new("mq-deadline");
     disk.read(20);
     disk.write(4);
-    let calls = valid_dump(&recorder, &["--last", "1h", "--comm", "dd", "--event", "sys_exit"]);
+    let calls = valid_dump(recorder, &["--last", "1h", "--comm", "dd", "--event", "sys_exit"]);
     let of_disk = |call: &&Value| call["disk_requests"].is_u64();
-    let lost = lost(&recorder);
+    let lost = lost(recorder);
     let waited = |name: &str| {
         let of_name = calls.iter().filter(of_disk).filter(|call| call["syscall"] == name);
         of_name.collect::<Vec<_>>()
@@ -197,22 +195,20 @@ fn a_call_has_the_requests_that_it_waited_for() {
         assert!(ns("disk_busy_ns") <= all && ns("disk_requests") >= 1, "{call}");
     }
     assert!(lost > 0 || waited("fsync").len() == 1, "{calls:#?}");
-    let lines = dump(&recorder, &["--last", "1h", "--comm", "dd", "--event", "sys_exit"]);
+    let lines = dump(recorder, &["--last", "1h", "--comm", "dd", "--event", "sys_exit"]);
     let notes = lines.iter().filter(|line| line.text.contains(") disk: 1 request in "));
     assert!(notes.count() as u64 + lost >= 20, "{lines:#?}");
 
     // Who asks for the thread finds the ends of its requests, whoever was interrupted by them.
     let tid = &waited("read").first().expect("a read")["tid"];
     let args = ["--last", "1h", "--tid", &tid.to_string(), "--event", "block_complete"];
-    let ended = valid_dump(&recorder, &args);
+    let ended = valid_dump(recorder, &args);
     let own = ended.iter().filter(|event| &event["issued_by"] == tid);
     assert!(own.count() as u64 + lost >= 20, "{ended:#?}");
 }
 
 /// A page fault is in no call: the wait itself has the requests.
-#[test]
-fn a_page_fault_has_the_requests_that_it_waited_for() {
-    let recorder = start("");
+fn a_page_fault_has_the_requests_that_it_waited_for(recorder: &Recorder) {
     let disk = Loop::new("none");
     let script = format!(
         "import mmap, os\n\
@@ -227,12 +223,12 @@ fn a_page_fault_has_the_requests_that_it_waited_for() {
     let pid = printed.split(' ').next().expect("an id");
     let tid: u64 = pid.parse().expect("a number");
     let args = ["--last", "1h", "--tid", pid, "--event", "switch,stack,sys_enter,sys_exit"];
-    let events = valid_dump(&recorder, &args);
+    let events = valid_dump(recorder, &args);
     let is_back = |event: &&Value| event["event"] == "switch" && event["next_tid"] == tid;
     let waits: Vec<&Value> =
         events.iter().filter(is_back).filter(|of| of["next_disk_requests"].is_u64()).collect();
     // What is missing of requests leaves waits without a note, and never with a wrong one.
-    assert!(waits.len() as u64 + lost(&recorder) >= 20, "{waits:#?}");
+    assert!(waits.len() as u64 + lost(recorder) >= 20, "{waits:#?}");
     let mut in_no_call = 0;
     for wait in &waits {
         let ns = |event: &Value, field: &str| {
@@ -250,25 +246,23 @@ fn a_page_fault_has_the_requests_that_it_waited_for() {
         let call = call.clone().find(|of| of["event"] == "sys_enter" || of["event"] == "sys_exit");
         in_no_call += u64::from(call.is_none_or(|call| call["event"] == "sys_exit"));
     }
-    assert!(in_no_call + lost(&recorder) >= 20, "{in_no_call} of {}", waits.len());
-    let lines = dump(&recorder, &["--last", "1h", "--tid", pid, "--event", "switch"]);
+    assert!(in_no_call + lost(recorder) >= 20, "{in_no_call} of {}", waits.len());
+    let lines = dump(recorder, &["--last", "1h", "--tid", pid, "--event", "switch"]);
     assert!(lines.iter().any(|line| line.text.contains(" --> disk: 1 request in ")), "{lines:#?}");
 }
 
 /// Each request is handed on by its own events: nothing of the kernel's memory is told.
-#[test]
-fn a_request_has_no_address() {
-    let recorder = start("");
+fn a_request_has_no_address(recorder: &Recorder) {
     let disk = Loop::new("none");
     disk.read(50);
-    let events = disk.events(&recorder);
+    let events = disk.events(recorder);
     let issued = of_op(&events, "block_issue", "read");
     assert!(!issued.is_empty(), "{events:#?}");
     for event in issued {
         let request = event["request"].as_str().expect("text").trim_start_matches("0x");
         assert!(request.len() <= 8, "{event}");
     }
-    let lines = dump(&recorder, &["--last", "1h", "--event", "block_issue"]);
+    let lines = dump(recorder, &["--last", "1h", "--event", "block_issue"]);
     let of_disk = "(BLOCK_ISSUE) request=0x";
     let named = format!(" device={} sector=", disk.name());
     assert!(
@@ -318,3 +312,9 @@ fn a_kernel_without_the_tracepoints_records_all_else() {
                 struct gendisk)";
     assert_eq!(said.matches(line).count(), 1, "{said}");
 }
+
+share_recorder!(
+    a_call_has_the_requests_that_it_waited_for,
+    a_page_fault_has_the_requests_that_it_waited_for,
+    a_request_has_no_address
+);

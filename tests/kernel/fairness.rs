@@ -136,13 +136,12 @@ fn slow_calls_of_a_quiet_process_fire_the_trigger_beside_hammers() {
     };
     assert!(wait_until(PATIENCE, are_refused), "no hammer was refused");
     let program = triggers::bad_end();
-    (0..6).for_each(|_| drop(run(&program, &["read", "400"])));
-    let found = || {
-        ["taken", "repeated"].map(|name| triggers::figure(&recorder, name).as_u64().unwrap_or(0))
-    };
-    let all = wait_until(PATIENCE, || found().iter().sum::<u64>() == 6);
+    (0..3).for_each(|_| drop(run(&program, &["read", "400"])));
+    // The first has a snapshot, which may still be made, and the others are counted.
+    let found = || triggers::figure(&recorder, "repeated").as_u64();
+    let all = wait_until(PATIENCE, || found() == Some(2));
     drop(hammers);
-    assert!(all, "taken and repeated: {:?} of 6\n{}", found(), recorder.log());
+    assert!(all, "repeated: {:?}\n{}", found(), recorder.log());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::json::valid_dump;
-use crate::support::start;
+use crate::support::{share_recorder, start};
 
 const PAGE: &str = include_str!("../../docs/fault-injection.md");
 
@@ -31,13 +31,11 @@ fn calls(recorder: &Recorder, comm: &str) -> Vec<Value> {
     valid_dump(recorder, &["--last", "1h", "--comm", comm, "--event", "sys_enter,sys_exit"])
 }
 
-#[test]
-fn strace_lets_a_call_fail() {
-    let recorder = start("");
+fn strace_lets_a_call_fail(recorder: &Recorder) {
     let output = run("strace-error");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("fsync failed"), "{output:?}");
-    let calls = calls(&recorder, "dd");
+    let calls = calls(recorder, "dd");
     // Neither the call nor its error is to be seen, but what stands in its place.
     assert!(calls.iter().all(|call| call["syscall"] != "fsync" && call["errno"] != "EIO"));
     let ends: Vec<&Value> = calls.iter().filter(|call| call["errno"] == "ENOSYS").collect();
@@ -50,12 +48,10 @@ fn strace_lets_a_call_fail() {
     assert!(rest.iter().any(|call| call["syscall"] == "write"), "{rest:#?}");
 }
 
-#[test]
-fn strace_delays_a_call() {
-    let recorder = start("");
+fn strace_delays_a_call(recorder: &Recorder) {
     let output = run("strace-delay");
     assert!(output.status.success(), "{output:?}");
-    let calls = calls(&recorder, "rm");
+    let calls = calls(recorder, "rm");
     let end =
         calls.iter().position(|call| call["event"] == "sys_exit" && call["syscall"] == "unlinkat");
     let end = end.unwrap_or_else(|| panic!("no unlinkat in {calls:#?}"));
@@ -63,21 +59,19 @@ fn strace_delays_a_call() {
     let at = |call: &Value| call["mono_ns"].as_u64().expect("a number");
     let apart = at(&calls[end + 1]) - at(&calls[end]);
     assert!(apart >= 50_000_000, "{apart} ns behind it");
-    let switches = valid_dump(&recorder, &["--last", "1h", "--comm", "rm", "--event", "switch"]);
+    let switches = valid_dump(recorder, &["--last", "1h", "--comm", "rm", "--event", "switch"]);
     let traced = switches.iter().any(|switch| switch.to_string().contains("TASK_TRACED"));
     assert!(traced, "{switches:#?}");
 }
 
-#[test]
-fn a_disk_without_room_fails_requests_and_the_call() {
-    let recorder = start("");
+fn a_disk_without_room_fails_requests_and_the_call(recorder: &Recorder) {
     let output = run("full-loop");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("fsync failed"), "{output:?}");
-    let failed = valid_dump(&recorder, &["--last", "1h", "--event", "block_complete"]);
+    let failed = valid_dump(recorder, &["--last", "1h", "--event", "block_complete"]);
     let failed = failed.iter().filter(|event| event["error"] == "ENOSPC");
     assert!(failed.count() > 0, "no request failed");
-    let calls = calls(&recorder, "dd");
+    let calls = calls(recorder, "dd");
     let synced = calls.iter().find(|call| call["syscall"] == "fsync" && call["errno"] == "EIO");
     assert!(synced.is_some(), "{calls:#?}");
 }
@@ -95,3 +89,9 @@ fn nothing_fails_by_the_recorder() {
         calls.iter().find(|call| call["event"] == "sys_exit" && call["syscall"] == "fsync");
     assert_eq!(synced.expect("its call")["ret"], 0);
 }
+
+share_recorder!(
+    strace_lets_a_call_fail,
+    strace_delays_a_call,
+    a_disk_without_room_fails_requests_and_the_call
+);

@@ -6,7 +6,7 @@ use flightrec_tests::{Recorder, numbered_call};
 use nix::unistd::gettid;
 use serde_json::Value;
 
-use crate::support::{is_event, is_whole, lines, start};
+use crate::support::{is_event, is_whole, lines, share_recorder, start};
 
 const SCHEMA: &str = include_str!("../../docs/flightctl-dump.schema.json");
 
@@ -95,14 +95,12 @@ fn text_and_json_tell_the_same() {
     assert_eq!(exec["new_comm"], "ls");
 }
 
-#[test]
-fn a_call_and_its_fields() {
-    let recorder = start("");
+fn a_call_and_its_fields(recorder: &Recorder) {
     numbered_call(0);
     let (tid, pid) = (gettid().as_raw(), std::process::id());
     let (tid_text, all) = (tid.to_string(), ["--last", "1h"]);
     let only = [&all[..], &["--tid", &tid_text, "--syscall", "getpgid"]].concat();
-    let of = |args: &[&str]| valid_dump(&recorder, &[&only[..], args].concat());
+    let of = |args: &[&str]| valid_dump(recorder, &[&only[..], args].concat());
     let [enter, exit] = &of(&[])[..] else { panic!("{:?}", of(&[])) };
     assert_eq!(
         (&enter["event"], &enter["syscall"], &enter["abi"]),
@@ -127,9 +125,7 @@ fn a_call_and_its_fields() {
 }
 
 /// All that the machine does, in order, each event with what its kind has.
-#[test]
-fn the_whole_machine() {
-    let recorder = start("");
+fn the_whole_machine(recorder: &Recorder) {
     let moment = || jiff::Timestamp::now().to_string();
     let since = moment();
     crate::support::run(&flightrec_tests::c_program("pingpong", &[]), &["500", "4"]);
@@ -137,7 +133,7 @@ fn the_whole_machine() {
     let until = moment();
     let window = ["--since", &since, "--until", &until];
     for args in [&window[..], &[&window[..], &["--merge"]].concat()] {
-        let events = valid_dump(&recorder, args);
+        let events = valid_dump(recorder, args);
         let times: Vec<u64> =
             events.iter().map(|event| event["mono_ns"].as_u64().expect("ns")).collect();
         assert!(times.is_sorted());
@@ -160,3 +156,5 @@ fn the_whole_machine() {
         assert_eq!(merged > 100, args.contains(&"--merge"), "{merged}");
     }
 }
+
+share_recorder!(a_call_and_its_fields, the_whole_machine);

@@ -4,10 +4,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
 use flightrec_format::decode::Body;
-use flightrec_tests::{c_program, die_with_parent, key_values, require_kernel};
+use flightrec_tests::{Recorder, c_program, die_with_parent, key_values, require_kernel};
 use nix::sys::signal::Signal;
 
-use crate::support::{dump, snapshot, start};
+use crate::support::{dump, share_recorder, snapshot, start};
 
 #[test]
 fn threads_are_named_at_every_moment() {
@@ -55,13 +55,11 @@ fn threads_are_named_at_every_moment() {
     assert!(late.iter().all(|line| line.tid == thread) && !late.is_empty(), "{late:?}");
 }
 
-#[test]
-fn every_thread_that_does_anything_is_known() {
-    let recorder = start("");
+fn every_thread_that_does_anything_is_known(recorder: &Recorder) {
     let work =
         Command::new("sh").args(["-c", "sleep 0.1; ls / | wc -l"]).stdout(Stdio::null()).status();
     assert!(work.expect("sh").success());
-    let mut unnamed = dump(&recorder, &["--last", "1h"]);
+    let mut unnamed = dump(recorder, &["--last", "1h"]);
     // A virtual machine's kernel may hide threads of its host's agent from BPF: then they are only
     // ever switched to, and are in no other event, nor in the table of threads.
     unnamed.retain(|line| {
@@ -70,12 +68,10 @@ fn every_thread_that_does_anything_is_known() {
     assert_eq!(unnamed, []);
 }
 
-#[test]
-fn a_fork_and_its_end_are_recorded() {
-    let recorder = start("");
+fn a_fork_and_its_end_are_recorded(recorder: &Recorder) {
     let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn().expect("sh");
     assert_eq!(child.wait().expect("wait").code(), Some(3));
-    let snapshot = snapshot(&recorder);
+    let snapshot = snapshot(recorder);
     let mut life = Vec::new();
     for event in &snapshot.events {
         match &event.body {
@@ -96,3 +92,5 @@ fn a_fork_and_its_end_are_recorded() {
     }
     assert_eq!(life, ["fork", "exec", "exit"]);
 }
+
+share_recorder!(every_thread_that_does_anything_is_known, a_fork_and_its_end_are_recorded);

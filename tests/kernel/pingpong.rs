@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use flightrec_format::decode::{Body, Event};
-use flightrec_tests::{Snapshot, c_program, online_cpus};
+use flightrec_tests::{Recorder, Snapshot, c_program, online_cpus};
 
-use crate::support::{Printed, dump, nice, run, snapshot, start};
+use crate::support::{Printed, dump, nice, run, share_recorder, snapshot, start};
 
 /// When both players have made their first move, a write and a read: what came before set the game
 /// up, and may have been with the help of other pairs' players.
@@ -201,11 +201,9 @@ fn unpinned() -> (Printed, usize) {
     (run(&c_program("pingpong", &[]), &["500", &pairs.to_string()]), pairs)
 }
 
-#[test]
-fn the_records_lead_to_the_cpu_where_the_wakee_runs() {
-    let recorder = start("");
+fn the_records_lead_to_the_cpu_where_the_wakee_runs(recorder: &Recorder) {
     let (ids, pairs) = unpinned();
-    let snapshot = snapshot(&recorder);
+    let snapshot = snapshot(recorder);
     let (mut all, mut ran, mut wrong) = (0, 0, Vec::new());
     for pair in 0..pairs {
         for wakeup in game(&snapshot, &ids, pair).into_iter().flatten() {
@@ -221,12 +219,10 @@ fn the_records_lead_to_the_cpu_where_the_wakee_runs() {
     assert!(ran * 100 > all * 95, "{ran} of {all} wakeups were followed by a switch-in");
 }
 
-#[test]
-fn the_text_names_the_cpu_where_the_wakee_runs() {
-    let recorder = start("");
+fn the_text_names_the_cpu_where_the_wakee_runs(recorder: &Recorder) {
     let (ids, pairs) = unpinned();
     let players: Vec<u32> = (0..pairs).flat_map(|pair| players(&ids, pair)).collect();
-    let lines = dump(&recorder, &["--last", "1h", "--event", "switch,waking"]);
+    let lines = dump(recorder, &["--last", "1h", "--event", "switch,waking"]);
     let mut named: HashMap<u32, (u16, String)> = HashMap::new();
     let nice = format!("[n:{}]", nice());
     let (mut checked, mut wrong) = (0, Vec::new());
@@ -259,3 +255,8 @@ fn the_text_names_the_cpu_where_the_wakee_runs() {
     assert!(checked > 100 * pairs, "{checked} wakeups of {pairs} pairs");
     assert!(wrong.len() <= HIDDEN, "{wrong:#?}");
 }
+
+share_recorder!(
+    the_records_lead_to_the_cpu_where_the_wakee_runs,
+    the_text_names_the_cpu_where_the_wakee_runs
+);

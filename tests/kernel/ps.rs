@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use flightrec_tests::{PATIENCE, Recorder, c_program, wait_until};
 use nix::sys::resource::{Resource, getrlimit};
 
-use crate::support::{in_both_forms, start};
+use crate::support::{in_both_forms, share_recorder, start};
 
 /// What ps prints, line by line, and its exit code.
 fn ps(recorder: &Recorder, args: &[&str]) -> (Vec<String>, Option<i32>) {
@@ -204,28 +204,26 @@ fn blocked_since_before_the_recording() {
     assert!(wait_until(PATIENCE, || ps(&recorder, &["--tid", &tid]).1 == Some(1)));
 }
 
-#[test]
-fn idle_kernel_threads_only_when_asked_for() {
-    let recorder = start("");
-    let (few, _) = ps(&recorder, &[]);
-    let (all, _) = ps(&recorder, &["--all"]);
+fn idle_kernel_threads_only_when_asked_for(recorder: &Recorder) {
+    let (few, _) = ps(recorder, &[]);
+    let (all, _) = ps(recorder, &["--all"]);
     let kernel = |lines: &[String]| lines.iter().filter(|line| line.contains("the kernel")).count();
     assert!(
         all.iter().any(|line| line.contains("[kthreadd]")) && kernel(&all) > kernel(&few),
         "{all:?}"
     );
     assert!(few.iter().all(|line| !line.contains("[kthreadd]")), "{few:?}");
-    let (idle, _) = ps(&recorder, &["--state", "I"]);
+    let (idle, _) = ps(recorder, &["--state", "I"]);
     assert!(
         idle.len() > 1 && idle.iter().skip(1).all(|line| line.contains(" I      the kernel")),
         "{idle:?}"
     );
 }
 
-#[test]
-fn wrong_states_are_told_with_the_right_ones() {
-    let recorder = start("");
+fn wrong_states_are_told_with_the_right_ones(recorder: &Recorder) {
     let output = recorder.flightctl(&["ps", "--state", "Y"]);
     let says = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && says.contains("D uninterruptible"), "{says}");
 }
+
+share_recorder!(idle_kernel_threads_only_when_asked_for, wrong_states_are_told_with_the_right_ones);

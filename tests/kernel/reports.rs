@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::disk::Loop;
 use crate::json::valid_dump;
-use crate::support::start;
+use crate::support::{share_recorder, start};
 
 /// A report of the last minute, which must be complete.
 fn report(recorder: &Recorder, args: &[&str]) -> Value {
@@ -50,9 +50,7 @@ fn of_strace(table: &str) -> BTreeMap<String, (u64, u64)> {
     lines.map(row).collect()
 }
 
-#[test]
-fn calls_and_bytes_are_those_of_strace_and_of_the_events() {
-    let recorder = start("");
+fn calls_and_bytes_are_those_of_strace_and_of_the_events(recorder: &Recorder) {
     let dir = TempDir::new().expect("directory");
     let (table, to) = (dir.path().join("table"), dir.path().join("to"));
     let copy = dir.path().join("report-copy");
@@ -65,7 +63,7 @@ fn calls_and_bytes_are_those_of_strace_and_of_the_events() {
         "count=700",
     ]));
     let comm = ["--comm", "report-copy"];
-    let calls = report(&recorder, &[&["calls"], &comm[..]].concat());
+    let calls = report(recorder, &[&["calls"], &comm[..]].concat());
     let counted: BTreeMap<String, (u64, u64)> = rows(&calls)
         .iter()
         .map(|row| {
@@ -81,7 +79,7 @@ fn calls_and_bytes_are_those_of_strace_and_of_the_events() {
     // By hand: what each call returned, by the file of its descriptor.
     let mut by_hand: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     let args = [&["--last", "1h", "--merge", "--event", "sys_enter,sys_exit"], &comm[..]].concat();
-    for event in valid_dump(&recorder, &args) {
+    for event in valid_dump(recorder, &args) {
         let op = match event["syscall"].as_str() {
             Some("read" | "pread64") => "read",
             Some("write") => "write",
@@ -93,7 +91,7 @@ fn calls_and_bytes_are_those_of_strace_and_of_the_events() {
         let sum = by_hand.entry((op.into(), file.into())).or_default();
         *sum = (sum.0 + 1, sum.1 + bytes);
     }
-    let bytes = report(&recorder, &[&["bytes", "--by", "op,file"], &comm[..]].concat());
+    let bytes = report(recorder, &[&["bytes", "--by", "op,file"], &comm[..]].concat());
     let summed: BTreeMap<(String, String), (u64, u64)> = rows(&bytes)
         .iter()
         .map(|row| {
@@ -129,9 +127,7 @@ fn of_perf(table: &str, comm: &str) -> BTreeMap<u64, f64> {
     table.lines().filter_map(row).collect()
 }
 
-#[test]
-fn run_queue_delays_are_those_of_perf() {
-    let recorder = start("");
+fn run_queue_delays_are_those_of_perf(recorder: &Recorder) {
     let dir = TempDir::new().expect("directory");
     let (data, hog) = (dir.path().join("data"), dir.path().join("report-hog"));
     fs::copy("/bin/sh", &hog).expect("a program of its own name");
@@ -149,7 +145,7 @@ fn run_queue_delays_are_those_of_perf() {
     let traced = of_perf(&table, "report-hog");
     // perf's are of the whole life of a thread, under any name.
     let tids = traced.keys().map(u64::to_string).collect::<Vec<_>>().join(",");
-    let told = report(&recorder, &["runq", "--by", "tid", "--tid", &tids]);
+    let told = report(recorder, &["runq", "--by", "tid", "--tid", &tids]);
     // Some kernels run no program of the recorder in some threads, such as a sandbox's first
     // process. Who waited while such a thread left its CPU is in an unknown state.
     let unknown = number(&told, "unknown_ns") as f64 / 1e6;
@@ -202,3 +198,8 @@ fn requests_to_disks_are_those_that_the_kernel_counts() {
     assert_eq!(values, told[0].0);
     assert!(number(reads, "queued") > 0, "mq-deadline queues them: {reads}");
 }
+
+share_recorder!(
+    calls_and_bytes_are_those_of_strace_and_of_the_events,
+    run_queue_delays_are_those_of_perf
+);

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
-use crate::support::{dump, run, start};
+use crate::support::{dump, run, share_recorder, start};
 
 /// Both kinds, of a process.
 fn events(recorder: &Recorder, pid: u32) -> Vec<Value> {
@@ -50,11 +50,9 @@ fn are_joined(events: &[Value]) {
     );
 }
 
-#[test]
-fn a_program_that_uses_a_ring_alone_is_seen() {
-    let recorder = start("");
+fn a_program_that_uses_a_ring_alone_is_seen(recorder: &Recorder) {
     let dir = TempDir::new().expect("directory");
-    let (pid, events) = rings(&recorder, dir.path(), &[]);
+    let (pid, events) = rings(recorder, dir.path(), &[]);
     let path = format!("{}/by-ring", dir.path().display());
     let to = format!("{}/renamed-by-ring", dir.path().display());
     let submitted = of_kind(&events, "io_submit", &["op", "fd", "path", "file", "submitter"]);
@@ -89,7 +87,7 @@ fn a_program_that_uses_a_ring_alone_is_seen() {
     are_joined(&events);
 
     // A call on what the ring opened has its name, and none does any more behind its closing.
-    let mut text = dump(&recorder, &["--last", "1h", "--fds", "all"]);
+    let mut text = dump(recorder, &["--last", "1h", "--fds", "all"]);
     text.retain(|line| line.tid == pid);
     let has = |part: &str| text.iter().any(|line| line.text.contains(part));
     assert!(has(&format!("pwrite64(4<{path}>, ")), "{text:#?}");
@@ -98,17 +96,15 @@ fn a_program_that_uses_a_ring_alone_is_seen() {
     let open = &open.unwrap_or_else(|| panic!("{text:#?}")).text;
     assert!(open.ends_with(&format!(" submitter=thread path=\"{path}\"")), "{open}");
     // A worker of the kernel may have done it.
-    let done = dump(&recorder, &["--last", "1h", "--event", "io_complete"]);
+    let done = dump(recorder, &["--last", "1h", "--event", "io_complete"]);
     let has = |part: &str| done.iter().any(|line| line.text.contains(part));
     assert!(has(&format!(" made=4<{path}>")), "{done:#?}");
     assert!(has("op=openat result=-2 (ENOENT) "), "{done:#?}");
 }
 
-#[test]
-fn a_ring_that_the_kernel_polls_is_seen() {
-    let recorder = start("");
+fn a_ring_that_the_kernel_polls_is_seen(recorder: &Recorder) {
     let dir = TempDir::new().expect("directory");
-    let (pid, events) = rings(&recorder, dir.path(), &["sqpoll"]);
+    let (pid, events) = rings(recorder, dir.path(), &["sqpoll"]);
     let path = format!("{}/by-ring", dir.path().display());
     let submitted = of_kind(&events, "io_submit", &["op", "submitter", "path"]);
     assert_eq!(submitted.len(), 8, "{events:#?}");
@@ -123,11 +119,9 @@ fn a_ring_that_the_kernel_polls_is_seen() {
     are_joined(&events);
 }
 
-#[test]
-fn files_of_the_ring_are_no_descriptors() {
-    let recorder = start("");
+fn files_of_the_ring_are_no_descriptors(recorder: &Recorder) {
     let dir = TempDir::new().expect("directory");
-    let (_, events) = rings(&recorder, dir.path(), &["direct"]);
+    let (_, events) = rings(recorder, dir.path(), &["direct"]);
     // The kernel may make them `async` by itself.
     let submitted = of_kind(&events, "io_submit", &["op", "flags", "file"]);
     let submitted: Vec<String> = submitted.iter().map(|of| of.replace("async|", "")).collect();
@@ -139,9 +133,7 @@ fn files_of_the_ring_are_no_descriptors() {
     assert_eq!(done[..2], ["openat 0 null", "write 5 null"]);
 }
 
-#[test]
-fn as_many_as_the_kernel_counts() {
-    let recorder = start("");
+fn as_many_as_the_kernel_counts(recorder: &Recorder) {
     let program = c_program("rings", &[]);
     let submit = ["io_uring_submit_req", "io_uring_submit_sqe"]
         .into_iter()
@@ -150,7 +142,7 @@ fn as_many_as_the_kernel_counts() {
     let names = [format!("io_uring:{submit}"), "io_uring:io_uring_complete".to_owned()];
     let mut stat = PerfStat::of(&[&names[0], &names[1]]);
     let printed = stat.run(&program, &["/nonexistent", "many", "1000"]);
-    let events = events(&recorder, printed["pid"].parse().expect("a number"));
+    let events = events(recorder, printed["pid"].parse().expect("a number"));
     for (name, kind) in names.iter().zip(["io_submit", "io_complete"]) {
         let recorded = of_kind(&events, kind, &["op"]);
         assert!(recorded.iter().all(|op| op == "nop"), "{kind}");
@@ -187,3 +179,10 @@ fn a_kernel_without_the_tracepoints_is_recorded_without_rings() {
     let lacking = status(&recorder)["lacking"].to_string();
     assert_eq!(lacking.matches("\"operations of io_uring\"").count(), 1, "{lacking}");
 }
+
+share_recorder!(
+    a_program_that_uses_a_ring_alone_is_seen,
+    a_ring_that_the_kernel_polls_is_seen,
+    files_of_the_ring_are_no_descriptors,
+    as_many_as_the_kernel_counts
+);

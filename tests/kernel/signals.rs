@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
-use crate::support::{Line, dump, run, start};
+use crate::support::{Line, dump, run, share_recorder, start};
 
 /// What a recorder holds of signals at one moment, as text and as JSON.
 struct Recorded {
@@ -65,9 +65,7 @@ fn by(event: &Value) -> (u64, u64, &str) {
     (id("tid"), id("pid"), event["comm"].as_str().expect("a name"))
 }
 
-#[test]
-fn who_sent_which_signal_to_whom() {
-    let recorder = start("");
+fn who_sent_which_signal_to_whom(recorder: &Recorder) {
     // `kill -9` by a shell.
     let mut victim = Command::new("sleep").arg("60").spawn().expect("sleep");
     let victim_pid = victim.id();
@@ -101,7 +99,7 @@ fn who_sent_which_signal_to_whom() {
     kill(Pid::from_raw(trap_pid as i32), Signal::SIGUSR1).expect("sent");
     assert_eq!(trap.wait().expect("wait").code(), Some(7));
 
-    let recorded = Recorded::of(&recorder);
+    let recorded = Recorded::of(recorder);
     assert_eq!(recorded.lines.len(), recorded.events.len());
 
     let (event, line) = recorded.sent("SIGKILL", victim_pid);
@@ -146,16 +144,14 @@ fn who_sent_which_signal_to_whom() {
     // Who asks for the target, or for the sender, finds it.
     for process in [victim_pid, killer_pid] {
         let args = ["--last", "1h", "--pid", &process.to_string(), "--event", "signal_generate"];
-        let lines = dump(&recorder, &args);
+        let lines = dump(recorder, &args);
         let found = lines.iter().filter(|line| line.text.contains("signal=SIGKILL"));
         assert_eq!(found.count(), 1, "{lines:#?}");
     }
 }
 
 /// Signals that are ignored, and those that are pending already.
-#[test]
-fn what_became_of_a_signal() {
-    let recorder = start("");
+fn what_became_of_a_signal(recorder: &Recorder) {
     let program = "trap '' USR1; trap : USR2; kill -USR1 $$; kill -STOP $$; exit 3";
     let mut shell = Command::new("sh").args(["-c", program]).spawn().expect("sh");
     let pid = Pid::from_raw(shell.id() as i32);
@@ -165,7 +161,7 @@ fn what_became_of_a_signal() {
         kill(pid, signal).expect("sent");
     }
     assert_eq!(shell.wait().expect("wait").code(), Some(3));
-    let recorded = Recorded::of(&recorder);
+    let recorded = Recorded::of(recorder);
     let results = |signal: &str| -> Vec<&str> {
         let sent = recorded.events.iter().filter(|event| {
             event["event"] == "signal_generate"
@@ -229,3 +225,5 @@ fn they_are_left_out_where_the_configuration_says_so() {
         assert_eq!(said.matches(&line).count(), 1, "{said}");
     }
 }
+
+share_recorder!(who_sent_which_signal_to_whom, what_became_of_a_signal);

@@ -17,6 +17,22 @@ pub(crate) fn start(config: &str) -> Recorder {
     Recorder::start(Options { config: without_limit(config), ..Options::default() })
 }
 
+/// One test of checks that share a recorder, which each of them takes as it usually is and leaves as
+/// it was: a recorder that starts costs half a second, most of it the kernel's verifier.
+macro_rules! share_recorder {
+    ($($check:ident),+ $(,)?) => {
+        #[test]
+        fn on_one_recorder() {
+            let recorder = crate::support::start("");
+            $(
+                eprintln!("{}:", stringify!($check)); // shown if it fails
+                $check(&recorder);
+            )+
+        }
+    };
+}
+pub(crate) use share_recorder;
+
 /// The configuration without a budget unless it says so: what a test does must be recorded in full,
 /// and all that the machine does beside draws from the same allowance.
 pub(crate) fn without_limit(config: &str) -> String {

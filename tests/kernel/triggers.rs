@@ -145,7 +145,7 @@ fn crashes_of_one_user_leave_room_for_those_of_others() {
     for i in 0..6 {
         let program = folder.path().join(format!("x{i}\u{1b}[2J\nroot"));
         fs::copy(bad_end(), &program).expect("copied");
-        let script = "\"$0\" segv; \"$0\" segv; sleep 2";
+        let script = "\"$0\" segv; \"$0\" segv; sleep 0.3";
         let mut command = Command::new("/bin/sh");
         let ended =
             command.args(["-c", script]).arg(&program).uid(54_321).gid(54_321).stdin(Stdio::null());
@@ -168,10 +168,10 @@ fn crashes_of_one_user_leave_room_for_those_of_others() {
 fn a_thread_that_can_not_be_woken_but_no_parent_by_vfork() {
     let recorder = with("blocked", "longer_than = \"1s\"\n");
     // Longer than the limit by more than the time between two looks.
-    let parent = run(&bad_end(), &["vfork", "4000"]).id("pid");
+    let parent = run(&bad_end(), &["vfork", "2500"]).id("pid");
     let mount = tempfile::tempdir_in(recorder.sandbox().root()).expect("a directory");
     let stuck =
-        run(&bad_end(), &["fuse", "8000", mount.path().to_str().expect("UTF-8")]).id("child");
+        run(&bad_end(), &["fuse", "5000", mount.path().to_str().expect("UTF-8")]).id("child");
     let words = format!("bad_end ({stuck}) has been in uninterruptible sleep for ");
     let snapshot = kept(&recorder, "blocked", |snapshot| says(snapshot, &words));
     let lines =
@@ -443,7 +443,7 @@ fn pressure_on_memory() {
 
 #[test]
 fn calls_that_fail_far_more_than_usual() {
-    let recorder = with("errors", "min_rate = 300\nfactor = 3\nlearn = \"12s\"\n");
+    let recorder = with("errors", "min_rate = 300\nfactor = 3\nlearn = \"10s\"\n");
     // Of a group: in others, calls of other programs fail, such as those by which another recorder
     // that starts measures its costs.
     let group = MemoryGroup::make(64 << 20);
@@ -460,7 +460,7 @@ fn calls_that_fail_far_more_than_usual() {
         // A call now and then is what the unit is known for; well behind the time that it takes to
         // know it, a storm. Not more than is drained while the snapshot is awaited: all of it
         // must be there.
-        let calls = if begun.elapsed() > Duration::from_secs(16) { 2_000 } else { 1 };
+        let calls = if begun.elapsed() > Duration::from_secs(13) { 2_000 } else { 1 };
         total += calls;
         fail(calls);
         list(&recorder).iter().any(is_it)

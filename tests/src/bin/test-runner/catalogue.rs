@@ -16,7 +16,7 @@ const KERNEL: &str = "kernel";
 /// Its tests, by files or singly, that have no other recorder beside them: they measure what
 /// recording costs, switch a CPU off, flood what all recorders share, count what all of the machine
 /// does, or list what is in the kernel.
-pub(crate) const ALONE: [&str; 23] = [
+pub(crate) const ALONE: [&str; 25] = [
     "budget",
     "counts",
     "crowd",
@@ -31,6 +31,8 @@ pub(crate) const ALONE: [&str; 23] = [
     "stress",
     "taken_away",
     "taken_over",
+    "top::the_hog_is_at_the_top_and_the_screen_is_restored",
+    "top::without_a_terminal",
     "tracepoints",
     "triggers::a_crowd_on_one_cpu",
     "triggers::a_name_is_no_word_of_the_kernel",
