@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::source::{Source, VmcoreSource};
-use crate::stderr::note;
+use flightrec_cli::note;
 
 /// Says which recording it is, until when it goes, and what the dump lacks; before all, what others
 /// claim to be it.

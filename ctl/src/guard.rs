@@ -11,7 +11,7 @@ use flightrec_format::abi::page::PAGE_SIZE;
 use crate::exit::Exit;
 use crate::human::bytes;
 use crate::memory;
-use crate::stderr::note;
+use flightrec_cli::note;
 
 /// Below this nothing can be read; what is asked for is then held as far as it goes.
 const LEAST: u64 = 64 << 20;

@@ -49,7 +49,6 @@ pub mod report;
 pub mod schema;
 pub mod ssh;
 pub mod state;
-pub mod stderr;
 pub mod suggest;
 pub mod target;
 pub mod text;

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use jiff::Timestamp;
 
 use flightctl::cli::Cli;
@@ -10,16 +9,20 @@ use flightctl::commands::Command;
 use flightctl::descriptors;
 use flightctl::exit::Exit;
 use flightctl::forward;
-use flightctl::output::{is_broken_pipe, note, told};
+use flightctl::output::is_broken_pipe;
 use flightctl::progress::Terminal;
 use flightctl::ssh::{SshArgs, SshError, typed};
 use flightctl::zone;
+use flightrec_cli::{arguments, note, told};
 use flightrec_reader::{memory, observe};
 
 fn main() -> ExitCode {
     descriptors::raise_limit();
     observe::listen(&Terminal);
-    let Cli { recorder, command } = Cli::parse();
+    let Cli { recorder, command } = match arguments("flightctl") {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     if let Some(bytes) = recorder.memory {
         memory::allow(bytes);
     } else if let Some(wrong) = memory::wrong() {

@@ -1,15 +1,14 @@
 //! Where text goes.
 
-use std::fs::OpenOptions;
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
 use crate::options::color::ColorArg;
 use crate::progress::Progress;
-pub use crate::stderr::note;
 
 /// A file that can't be written.
 #[derive(Debug, Error)]
@@ -39,16 +38,65 @@ pub enum OutputError {
     /// A recording would be written to a terminal.
     #[error("a recording is not for a terminal: name a file with -o, or pipe it")]
     Terminal,
+    /// A link, or what is no file.
+    #[error("{} is a link or no file: name a new file", .0.display())]
+    NotFile(PathBuf),
     /// It is a directory, or has no name.
     #[error("{} is not a file name", .0.display())]
     Name(PathBuf),
 }
 
-/// Refuses a file that is there, before anything is read for it. A device or a pipe holds nothing
-/// that could be lost.
+/// Refuses what is there already, before anything is read for it, unless it is written to as it is
+/// ([`is_stream`]).
 pub fn refuse(path: &Path, force: bool) -> Result<(), OutputError> {
-    let is_lost = !force && path.metadata().is_ok_and(|metadata| metadata.is_file());
-    if is_lost { Err(OutputError::Exists(path.into())) } else { Ok(()) }
+    if is_stream(path) { Ok(()) } else { replaceable(path, force) }
+}
+
+/// Refuses what is there already: a file or a directory unless it shall be replaced, and anything
+/// else. A link may be somebody else's, and lead anywhere; `/dev/stdout` is one, too.
+pub fn replaceable(path: &Path, force: bool) -> Result<(), OutputError> {
+    let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
+    match metadata.file_type() {
+        kind if !kind.is_file() && !kind.is_dir() => Err(OutputError::NotFile(path.into())),
+        _ if force => Ok(()),
+        _ => Err(OutputError::Exists(path.into())),
+    }
+}
+
+/// Whether nothing can be lost there, nor replaced: a pipe or a device, perhaps by a link.
+pub fn is_stream(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| is_of_stream(&metadata))
+}
+
+fn is_of_stream(metadata: &Metadata) -> bool {
+    let kind = metadata.file_type();
+    kind.is_fifo() || kind.is_char_device() || kind.is_socket()
+}
+
+/// Opens such a one.
+pub fn stream(path: &Path) -> Result<File, OutputError> {
+    let failed = |source: io::Error| OutputError::Io { path: path.into(), source };
+    let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
+    // A link may lead elsewhere by now.
+    let metadata = file.metadata().map_err(failed)?;
+    if is_of_stream(&metadata) { Ok(file) } else { Err(OutputError::NotFile(path.into())) }
+}
+
+/// A new file under this name, for its owner and group only, as what is recorded is sensitive. One
+/// that is there is removed with `force`, and never written to: it may be somebody else's.
+fn create(path: &Path, force: bool) -> Result<File, OutputError> {
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::AlreadyExists => OutputError::Exists(path.into()),
+        _ => OutputError::Io { path: path.into(), source },
+    };
+    replaceable(path, force)?;
+    if force
+        && let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(failed(error));
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o640).open(path).map_err(failed)
 }
 
 /// Standard output, or a file.
@@ -71,25 +119,11 @@ impl Output {
         }
     }
 
-    /// Opens the file, or else standard output. A file that is there is replaced with `force` only;
-    /// a new one is for its owner and group only, as what is recorded is sensitive.
+    /// Opens the file, or else standard output. A file that is there is replaced by a new one, with
+    /// `force` only.
     pub fn to(path: Option<&Path>, force: bool) -> Result<Self, OutputError> {
         let Some(path) = path else { return Ok(Self::standard()) };
-        refuse(path, force)?;
-        let mut options = OpenOptions::new();
-        options.write(true).mode(0o640);
-        let failed = |source| OutputError::Io { path: path.into(), source };
-        let file = if path.exists() {
-            options.truncate(true).open(path).map_err(failed)?
-        } else {
-            // What has come there meanwhile stays as well.
-            options.create_new(!force).create(true).truncate(force).open(path).map_err(
-                |source| match source.kind() {
-                    io::ErrorKind::AlreadyExists => OutputError::Exists(path.into()),
-                    _ => failed(source),
-                },
-            )?
-        };
+        let file = if is_stream(path) { stream(path)? } else { create(path, force)? };
         Ok(Self { terminal: false, sink: Box::new(file), path: Some(path.into()), progress: None })
     }
 
@@ -152,18 +186,6 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// An error with its causes, but for those that its own words tell already.
-pub fn told(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,14 +201,6 @@ mod tests {
         assert!(!output(false).colours(ColorArg::Auto, None));
         assert!(output(false).colours(ColorArg::Always, Some(OsStr::new("1"))));
         assert!(!output(true).colours(ColorArg::Never, None));
-    }
-
-    #[test]
-    fn causes_are_told_once() {
-        let source = || io::Error::from(io::ErrorKind::StorageFull);
-        let error = anyhow::Error::new(OutputError::Io { path: "/x".into(), source: source() })
-            .context("dump");
-        assert_eq!(told(&error), format!("dump: can't write /x: {}", source()));
     }
 
     #[test]

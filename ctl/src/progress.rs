@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::guard;
 use crate::human::bytes;
 use crate::observe::{Meter, Observer};
-use crate::stderr::note;
+use flightrec_cli::note;
 
 /// What takes less time needs no line.
 const PATIENCE: Duration = Duration::from_secs(1);

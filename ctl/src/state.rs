@@ -27,9 +27,9 @@ use flightrec_format::meta;
 
 use crate::control::{Client, ControlError};
 use crate::kind::Kind;
-use crate::output::note;
 use crate::source::Origin;
 use crate::source::{PinnedSource, Source};
+use flightrec_cli::note;
 pub use snapshots::Snapshots;
 pub use sums::Sums;
 

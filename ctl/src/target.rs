@@ -11,7 +11,7 @@ use flightrec_store::{FileHeader, FileWriter};
 
 use crate::boots;
 use crate::options::target::TargetArgs;
-use crate::output::OutputError;
+use crate::output::{OutputError, replaceable};
 use crate::source::Clock;
 
 /// zstd's level: a saved file is written once, and kept and sent about.
@@ -47,16 +47,12 @@ pub struct Target {
 impl Target {
     /// Refuses, before anything is read for it, a file that is there.
     pub fn check(target: &TargetArgs) -> Result<(), OutputError> {
-        let is_free = || target.output.symlink_metadata().is_err();
-        if target.force || target.is_standard() || is_free() {
-            Ok(())
-        } else {
-            Err(OutputError::Exists(target.output.clone()))
-        }
+        if target.is_standard() { Ok(()) } else { replaceable(&target.output, target.force) }
     }
 
     /// Begins it, beside `path`; one that is there is replaced with `force` only.
     pub fn make(path: &Path, force: bool) -> Result<Self, OutputError> {
+        replaceable(path, force)?;
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().ok_or_else(|| OutputError::Name(path.into()))?);
         name.push(format!(".{}", std::process::id()));

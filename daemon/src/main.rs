@@ -2,18 +2,21 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use flightd::args::{Args, Task};
 use flightd::run;
+use flightrec_cli::{arguments, note, told};
 use flightrec_settings::log;
 
 /// Environment variable that says what is logged.
 const LOG: &str = "FLIGHTD_LOG";
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args: Args = match arguments("flightd") {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
     if let Err(e) = log::init(LOG) {
-        eprintln!("flightd: {e}");
+        note(&format!("flightd: {e}"));
         return ExitCode::from(2);
     }
     let (options, task) = args.resolve();
@@ -27,20 +30,8 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            tracing::error!("{}", explain(&e));
+            tracing::error!("{}", told(&e));
             ExitCode::from(2)
         }
     }
-}
-
-/// An error with its causes, but for those that its own words tell already.
-fn explain(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
 }

@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use flightrec_format::unseen::is_unseen;
+
 /// `bytes` in that notation.
 pub fn printable(bytes: &[u8]) -> Cow<'_, str> {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\';
@@ -22,7 +24,7 @@ pub fn printable(bytes: &[u8]) -> Cow<'_, str> {
         for character in chunk.valid().chars() {
             if character == '\\' {
                 out.push_str("\\\\");
-            } else if character.is_control() || is_invisible(character) {
+            } else if is_unseen(character) {
                 let mut buffer = [0; 4];
                 octal(character.encode_utf8(&mut buffer).as_bytes(), &mut out);
             } else {
@@ -43,13 +45,6 @@ fn octal(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Characters that are not seen, end a line, or turn the direction of what follows.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e0fff}')
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -68,7 +63,7 @@ mod tests {
         #[test]
         fn any_bytes_come_out_printable_and_can_be_had_back(bytes: Vec<u8>) {
             let text = printable(&bytes);
-            prop_assert!(text.chars().all(|c| !c.is_control() && !is_invisible(c)));
+            prop_assert!(text.chars().all(|c| !is_unseen(c)));
             let (mut back, mut rest) = (Vec::new(), text.as_bytes());
             while let Some((first, behind)) = rest.split_first() {
                 let (byte, used) = match (first, behind) {

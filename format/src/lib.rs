@@ -56,3 +56,7 @@ pub mod thread_stack;
 pub mod totals;
 #[cfg(feature = "std")]
 pub mod trace_context;
+#[cfg(feature = "std")]
+pub mod units;
+#[cfg(feature = "std")]
+pub mod unseen;

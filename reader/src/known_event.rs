@@ -109,10 +109,11 @@ impl KnownEvent {
         self.session.cgroup(self.shown.known.cgroup)
     }
 
-    /// The systemd unit of the thread: the innermost part of its control group's path that has a
-    /// kind, as `nginx.service` has. `None` as for [`Self::cgroup`], and where it is in no unit.
+    /// The systemd unit of the thread ([`crate::unit`]): `nginx.service`; of another manager than the
+    /// system's, `user@1000.service/app.slice/nginx.service`. `None` as for [`Self::cgroup`], and
+    /// where it is in no unit.
     pub fn unit(&self) -> Option<&str> {
-        crate::session::unit(self.cgroup()?)
+        crate::unit(self.cgroup()?)
     }
 
     /// The container of the thread, or the pod: its id, and what it is called as far as the node's
@@ -167,8 +168,13 @@ impl KnownEvent {
 
     /// Of a call: what one of its descriptors stood for when the event happened, as in `/etc/hosts`
     /// or `TCP:[10.0.0.1:443->10.0.0.9:50000]`, any bytes; `None` where it is not known, and for
-    /// descriptors that are no arguments of the call.
+    /// descriptors that are no arguments of the call. Of a call that is one event, when it began.
     pub fn descriptor(&self, fd: i32) -> Option<&[u8]> {
         self.shown.names.names().get(fd)
+    }
+
+    /// The same of a descriptor that the call has returned: what it stands for since.
+    pub fn returned_descriptor(&self, fd: i32) -> Option<&[u8]> {
+        self.shown.names.names().made(fd)
     }
 }

@@ -81,6 +81,7 @@ pub use self::fds::Naming;
 pub use self::known_event::KnownEvent;
 pub use self::open::Reader;
 pub use self::pipeline::{EventContext, Merging, Wake};
-pub use self::session::{Session, unit};
+pub use self::session::Session;
 pub use self::source::SourceError;
 pub use self::source::history::Question;
+pub use flightrec_format::units::unit;

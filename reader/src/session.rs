@@ -92,21 +92,3 @@ impl Session {
         self.containers.get(cgroup)
     }
 }
-
-/// The systemd unit that a control group is in: the innermost part of its path that has a kind, as
-/// `nginx.service` has.
-pub fn unit(path: &str) -> Option<&str> {
-    path.rsplit('/').find(|part| part.contains('.'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unit;
-
-    #[test]
-    fn the_innermost_part_with_a_kind() {
-        assert_eq!(unit("/system.slice/nginx.service"), Some("nginx.service"));
-        assert_eq!(unit("/system.slice/db.service/payload"), Some("db.service"));
-        assert_eq!((unit("/"), unit("")), (None, None));
-    }
-}

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use flightrec_cli::{arguments, note};
 use flightrec_settings::log;
 use flightrec_ship::args::Args;
 use flightrec_ship::run::{Exit, run};
@@ -11,9 +11,12 @@ use flightrec_ship::run::{Exit, run};
 const LOG: &str = "FLIGHT_SHIP_LOG";
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args: Args = match arguments("flight-ship") {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
     if let Err(e) = log::init(LOG) {
-        eprintln!("flight-ship: {e}");
+        note(&format!("flight-ship: {e}"));
         return ExitCode::from(Exit::Error.code());
     }
     match run(&args) {

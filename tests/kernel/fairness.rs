@@ -135,8 +135,7 @@ fn slow_calls_of_a_quiet_process_fire_the_trigger_beside_hammers() {
         live.counters().cpus.iter().all(|cpu| cpu.throttled[Lane::Syscall as usize][0] > 100_000)
     };
     assert!(wait_until(PATIENCE, are_refused), "no hammer was refused");
-    let program = triggers::bad_end();
-    (0..3).for_each(|_| drop(run(&program, &["read", "400"])));
+    run(&triggers::bad_end(), &["reads", "400", "3"]);
     // The first has a snapshot, which may still be made, and the others are counted.
     let found = || triggers::figure(&recorder, "repeated").as_u64();
     let all = wait_until(PATIENCE, || found() == Some(2));

@@ -38,14 +38,14 @@ fn are_refused_wherever_a_file_is_named() {
         mkfifo(path, Mode::S_IRWXU).expect("fifo");
     }
     let text = |path: &Path| path.to_str().expect("text").to_owned();
-    let (pipe, store) = (text(&pipe), text(dir.path()));
+    let (pipe, store, out) = (text(&pipe), text(dir.path()), text(&dir.path().join("out")));
     let cases: [&[&str]; 6] = [
         &["dump", "--vmcore", &pipe],
         &["dump", "--file", &pipe],
         &["dump", "--store", &pipe],
         &["dump", "--store", &store],
         &["verify", &pipe],
-        &["recover", &pipe, "-o", "/dev/null", "--force"],
+        &["recover", &pipe, "-o", &out],
     ];
     for args in cases {
         let said = flightctl(args, Stdio::null());

@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::snapshots::{list, whole};
-use crate::support::{run, start};
+use crate::support::{Line, run, start};
 
 /// All triggers by name.
 const ALL: [&str; 7] =
@@ -106,7 +106,12 @@ impl Drop for Running {
 
 /// A process that ends by SIGSEGV; its id.
 fn crash() -> String {
-    let output = Command::new(bad_end()).arg("segv").stdin(Stdio::null()).output().expect("run");
+    crash_of("segv")
+}
+
+/// The same, in this way.
+fn crash_of(how: &str) -> String {
+    let output = Command::new(bad_end()).arg(how).stdin(Stdio::null()).output().expect("run");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(libc::SIGSEGV));
     flightrec_tests::key_values(&output.stdout)["pid"].clone()
 }
@@ -135,6 +140,20 @@ fn a_signal_that_dumps_core_and_a_storm_of_it() {
     assert_eq!(figures, [1, 30, 0, 0, 0, 1].map(Value::from));
 }
 
+/// A process is not its first thread.
+#[test]
+fn a_worker_that_crashes_when_the_first_thread_has_ended() {
+    let recorder = with("core_dump", "enabled = true");
+    let pid = crash_of("worker");
+    let snapshot = kept(&recorder, "core_dump", |snapshot| {
+        says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV"))
+    });
+    let ends = whole(&recorder, id(&snapshot), &["--event", "exit", "--pid", &pid]);
+    let killed = |line: &&Line| line.text.contains("SIGSEGV");
+    assert_eq!((ends.len(), ends.iter().filter(killed).count()), (2, 1), "{ends:#?}");
+    assert_eq!(list(&recorder).len(), 1, "{:#?}", list(&recorder));
+}
+
 /// Crashes of a user who may do nothing else, by names of his choice, and then one of somebody
 /// else.
 #[test]
@@ -160,7 +179,10 @@ fn crashes_of_one_user_leave_room_for_those_of_others() {
     let named = "were taken ([snapshots] per_hour)";
     assert!(wait_until(PATIENCE, || recorder.log().contains(named)), "{}", recorder.log());
     let log = recorder.log();
-    assert!(log.contains("no snapshot of \"x2?[2J?root") && log.contains("user 54321"), "{log}");
+    assert!(
+        log.contains("no snapshot of \"x2\\33[2J\\nroot") && log.contains("user 54321"),
+        "{log}"
+    );
     assert!(!log.contains('\u{1b}') && log.lines().all(|line| !line.starts_with("root")), "{log}");
 }
 

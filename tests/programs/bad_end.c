@@ -1,10 +1,12 @@
 /*
  * Ends badly, in one of these ways. Prints `pid` before that.
  * `bad_end segv`: by SIGSEGV.
+ * `bad_end worker`: the same by a thread, of which the process's first thread does not see the end.
  * `bad_end oom MIB`: takes so many MiB of memory and writes to all of it.
  * `bad_end vfork MS`: waits in vfork for a child that sleeps so long; ends well.
  * `bad_end read MS [NAME]`: takes that name, if any, and waits so long in a read from a pipe; ends
  *   well.
+ * `bad_end reads MS N`: lives for 2.5 s, and then waits N times so long in such a read; ends well.
  * `bad_end errno N`: N calls of open, each of which fails with ENAMETOOLONG; ends well.
  * `bad_end fuse MS DIR`: mounts a file system of its own on DIR, which does not answer for so long,
  *   and looks at a file in it: a child waits there uninterruptibly once it has been killed. Prints
@@ -14,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +24,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +43,31 @@ static int eat(size_t mib)
 	for (size_t at = 0; at < mib << 20; at += 4096)
 		((volatile char *)memory)[at] = 1;
 	return 0;
+}
+
+/* Crashes once the first thread has ended: the process is a zombie by its state. */
+static void *work(void *nowhere)
+{
+	char state = 0;
+
+	while (state != 'Z') {
+		FILE *stat = fopen("/proc/self/stat", "r");
+
+		if (!stat || fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
+			return NULL;
+		fclose(stat);
+		usleep(1000);
+	}
+	return (void *)(long)*(int *volatile)nowhere;
+}
+
+static int leave_it_to_a_worker(void)
+{
+	pthread_t worker;
+
+	if (pthread_create(&worker, NULL, work, NULL))
+		return 1;
+	return (int)syscall(SYS_exit, 0);
 }
 
 static int fork_and_wait(long ms)
@@ -64,6 +93,29 @@ static int wait_for_pipe(long ms)
 		_exit(write(ends[1], "x", 1) != 1);
 	}
 	return read(ends[0], &byte, 1) != 1;
+}
+
+/* No new process by then: those share what one busy process may have (share.rs of the probes). */
+static int wait_again_and_again(long ms, long times)
+{
+	int ends[2];
+	char byte;
+
+	usleep(2500 * 1000);
+	if (pipe(ends))
+		return 1;
+	if (!fork()) {
+		for (long i = 0; i < times; i++) {
+			usleep(ms * 1000);
+			if (write(ends[1], "x", 1) != 1)
+				_exit(1);
+		}
+		_exit(0);
+	}
+	for (long i = 0; i < times; i++)
+		if (read(ends[0], &byte, 1) != 1)
+			return 1;
+	return 0;
 }
 
 /* Answers the first request (FUSE_INIT) of a file system, and nothing else. */
@@ -126,12 +178,16 @@ int main(int argc, char **argv)
 	say("pid", getpid());
 	if (!strcmp(how, "segv"))
 		return *nowhere;
+	if (!strcmp(how, "worker"))
+		return leave_it_to_a_worker();
 	if (!strcmp(how, "oom"))
 		return eat((size_t)n);
 	if (!strcmp(how, "vfork"))
 		return fork_and_wait(n);
 	if (!strcmp(how, "read") && argc > 3 && prctl(PR_SET_NAME, argv[3]))
 		return 1;
+	if (!strcmp(how, "reads") && argc > 3)
+		return wait_again_and_again(n, atol(argv[3]));
 	if (!strcmp(how, "read"))
 		return wait_for_pipe(n);
 	if (!strcmp(how, "fuse") && argc > 3)
@@ -146,6 +202,6 @@ int main(int argc, char **argv)
 				return 1;
 		return 0;
 	}
-	fprintf(stderr, "usage: bad_end segv | oom MIB | vfork MS | read MS [NAME] | errno N | fuse MS DIR\n");
+	fprintf(stderr, "usage: bad_end segv | worker | oom MIB | vfork MS | read MS [NAME] | reads MS N | errno N | fuse MS DIR\n");
 	return 2;
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use flightrec_format::units;
 use rustc_hash::FxHashMap;
 
 use super::answer::{Answer, time};
@@ -64,13 +65,7 @@ impl Subject {
         let is_in = |list: &[u32], id: u32| list.is_empty() || list.contains(&id);
         let comm = || names.text(super::story::trimmed(&track.comm));
         let unit = |group: Option<String>| {
-            group.is_some_and(|group| {
-                group.split('/').any(|part| {
-                    self.units
-                        .iter()
-                        .any(|unit| part == unit || part.strip_suffix(".service") == Some(unit))
-                })
-            })
+            group.is_some_and(|group| self.units.iter().any(|unit| units::is_in(&group, unit)))
         };
         is_in(&self.tids, tid)
             && is_in(&self.pids, track.pid)

@@ -13,12 +13,13 @@ use super::prelude::*;
 use crate::boots::{self, BootId, id_text};
 use crate::guard;
 use crate::human::bytes;
-use crate::output::{Output, note};
+use crate::output::Output;
 use crate::schema::document;
 use crate::source::FilesPlan;
 use crate::source::files::{FilesError, catalog};
 use crate::source::state_dir;
 use crate::text::printable;
+use flightrec_cli::note;
 
 /// Arguments of `ls`.
 #[derive(Debug, clap::Args)]

@@ -24,11 +24,11 @@ use crate::announce::announce;
 use crate::human::{bytes, counted};
 use crate::options::kernel_dump::KernelDump;
 use crate::options::target::TargetArgs;
-use crate::output::note;
 use crate::progress::Progress;
 use crate::source::{Source, VmcoreSource, anchor};
 use crate::target::{self, Target};
 use crate::value::session;
+use flightrec_cli::note;
 
 /// Pages of the table of threads that are held at once.
 const SLOT_PAGES: usize = 256;

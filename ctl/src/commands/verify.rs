@@ -17,12 +17,13 @@ use super::prelude::*;
 use crate::boots;
 use crate::guard;
 use crate::human::{bytes, counted, span};
-use crate::output::{Output, note};
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::source::FilesPlan;
 use crate::source::files::{FilesError, catalog};
 use crate::source::state_dir;
 use crate::text::printable;
+use flightrec_cli::note;
 
 /// Most gaps of a file that are told one by one; the others are counted.
 const GAPS_TOLD: usize = 20;

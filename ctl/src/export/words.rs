@@ -106,7 +106,7 @@ impl export::Words for Words {
     }
 
     fn error(&mut self, call: &Call, ret: i64) -> Option<&str> {
-        let result = Result::new(self.plans.get(call.abi, call.nr), ret);
+        let result = Result::new(self.plans.get(call.abi, call.nr), call, ret);
         let error = result.error()?;
         self.text.clear();
         match errno(error) {

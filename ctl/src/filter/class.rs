@@ -65,7 +65,10 @@ impl Class {
             Self::Memory => MEMORY.contains(&name),
             Self::Desc => {
                 let socket = NETWORK.contains(&name) && !name.starts_with("sendfile");
-                !socket && (DESC.contains(&name) || makes_descriptor(name) || any(&is_descriptor))
+                !socket
+                    && (DESC.contains(&name)
+                        || makes_descriptor(name)
+                        || any(&|arg| is_descriptor(name, arg)))
             }
         }
     }

@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 
 use flightrec_format::containers::{Container, Containers, PREFIX_LEAST};
 use flightrec_format::meta::Meta;
+use flightrec_format::units;
 
 use super::{FilterError, FilterPlan};
 use crate::suggest::{hint, nearest};
@@ -15,7 +16,7 @@ use crate::suggest::{hint, nearest};
 pub(super) fn sets(plan: &FilterPlan, meta: &Meta) -> Result<Vec<FxHashSet<u64>>, FilterError> {
     let sets = [
         groups(&plan.cgroups, meta)?,
-        units(&plan.units, meta)?,
+        of_units(&plan.units, meta)?,
         containers(&plan.containers, meta)?,
         pods(&plan.pods, meta)?,
     ];
@@ -41,15 +42,17 @@ fn groups(wanted: &[String], meta: &Meta) -> Result<Option<FxHashSet<u64>>, Filt
 }
 
 /// The ids of the groups of these units, and of all below them.
-fn units(wanted: &[String], meta: &Meta) -> Result<Option<FxHashSet<u64>>, FilterError> {
+fn of_units(wanted: &[String], meta: &Meta) -> Result<Option<FxHashSet<u64>>, FilterError> {
     resolve(wanted, |name| {
-        // As systemctl: a name without a kind is a service's.
-        let full = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
-        let unit = |group: &str| group.split('/').any(|part| part == full);
-        found(meta, unit).ok_or_else(|| {
-            let parts = meta.cgroups.values().flat_map(|group| group.split('/'));
-            let hint = advice(&full, meta, parts.filter(|part| part.contains('.')));
-            FilterError::Unit { name: full.clone(), hint }
+        found(meta, |group| units::is_in(group, name)).ok_or_else(|| {
+            let full = units::full_name(name);
+            let all = meta.cgroups.values().flat_map(|group| {
+                let parts = group.split('/').filter(|part| !part.is_empty());
+                let slices = parts.take_while(|part| units::is_slice(part));
+                units::unit(group).into_iter().chain(slices)
+            });
+            let hint = advice(&full, meta, all);
+            FilterError::Unit { name: full, hint }
         })
     })
 }

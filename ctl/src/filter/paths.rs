@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use flightrec_format::abi::record::{Abi, StringStatus};
-use flightrec_format::decode::{Call, CallRecord};
+use flightrec_format::decode::{Call, CallRecord, Text};
 use flightrec_format::meta::{Argument, Meta, Syscall};
 use flightrec_store::search::Missing;
 
@@ -70,6 +70,8 @@ struct Roles {
 #[derive(Debug, Clone)]
 pub(super) struct Paths {
     set: GlobSet,
+    /// The last parts of the patterns.
+    last: GlobSet,
     ends: Ends,
     native: Vec<Roles>,
     compat: Vec<Roles>,
@@ -81,9 +83,16 @@ impl Paths {
             return Ok(None);
         }
         let set = compile(patterns)?;
+        let last = |pattern: &String| match pattern.rsplit('/').next() {
+            // Alternatives may have slashes in them.
+            Some(last) if !last.contains(['{', '}', '[', ']', '\\']) => last.to_owned(),
+            _ => "*".to_owned(),
+        };
+        let last = compile(&patterns.iter().map(last).collect::<Vec<_>>())?;
         let ends = Ends::new(patterns.iter().map(|pattern| anywhere(pattern)));
         Ok(Some(Self {
             set,
+            last,
             ends,
             native: table(&meta.native, meta),
             compat: table(&meta.compat, meta),
@@ -130,7 +139,8 @@ impl Paths {
     pub(super) fn lacks_parts(&self, record: &CallRecord) -> bool {
         let Some(roles) = self.roles(record.call.abi, record.call.nr) else { return false };
         let nargs = usize::from(record.call.nargs);
-        bits(roles.paths).any(|index| lacks_string(record, index))
+        bits(roles.paths)
+            .any(|index| lacks_string(record, index) || record.relative >> index & 1 != 0)
             || bits(roles.descriptors).any(|index| index >= nargs)
     }
 
@@ -139,13 +149,18 @@ impl Paths {
         let roles = self.roles(call.abi, call.nr)?;
         let nargs = usize::from(call.nargs);
         for index in bits(roles.paths) {
-            if call.strings.iter().any(|text| usize::from(text.index) == index) {
-                continue;
-            }
-            match call.args.get(index) {
-                _ if index >= nargs => return Some(Part::Arguments),
-                Some(0) => {}
-                _ => return Some(Part::Paths),
+            let text = call.strings.iter().find(|text| usize::from(text.index) == index);
+            let is_read = text.map(|text| text.status != StringStatus::Unreadable);
+            match (is_read, call.args.get(index)) {
+                (Some(true), _) => {
+                    if text.is_some_and(|text| self.may_be(roles, call, text, fds)) {
+                        return Some(Part::Directories);
+                    }
+                }
+                (None, _) if index >= nargs => return Some(Part::Arguments),
+                (_, Some(0)) if index < nargs => {}
+                (None, _) => return Some(Part::Paths),
+                (Some(false), _) => return Some(Part::UnreadPaths),
             }
         }
         bits(roles.descriptors).find_map(|index| match call.args.get(index) {
@@ -153,6 +168,22 @@ impl Paths {
             Some(fd) if fds.is_lost(*fd as i32) => Some(Part::Descriptors),
             _ => None,
         })
+    }
+
+    /// Whether a path that does not match might do so, were it known what it is relative to. (Of one
+    /// that ends in `.` or `..` it is not asked what that is called.)
+    fn may_be(&self, roles: Roles, call: &Call, text: &Text, fds: FdNames<'_>) -> bool {
+        let (head, tail) = text.parts();
+        if head.first().is_none_or(|first| *first == b'/') {
+            return false;
+        }
+        let directory = usize::from(text.index)
+            .checked_sub(1)
+            .filter(|at| roles.descriptors >> at & 1 != 0)
+            .and_then(|at| fds.get(*call.args.get(at)? as i32));
+        let name = tail.unwrap_or(head).rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        directory.is_none()
+            && self.last.is_match_candidate(&Candidate::new(OsStr::from_bytes(name)))
     }
 
     /// Whether a path matches that is relative to the directory in the argument before it.
@@ -201,7 +232,7 @@ fn table(calls: &[Syscall], meta: &Meta) -> Vec<Roles> {
         if let Some(roles) = table.get_mut(at) {
             *roles = Roles {
                 paths: all(&|arg| is_path(&call.name, arg)),
-                descriptors: all(&is_descriptor),
+                descriptors: all(&|arg| is_descriptor(&call.name, arg)),
             };
         }
     }

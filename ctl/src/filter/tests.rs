@@ -287,6 +287,28 @@ fn paths_of_which_not_all_is_recorded() {
     assert_eq!(with(StringStatus::Unreadable, "/secret", ""), (false, 0));
 }
 
+/// What is not known of a path is not that it does not match.
+#[test]
+fn paths_that_may_match() {
+    let lacks = |pattern: &str, status, path: &str, fds: FdNames<'_>| {
+        let filter = filter(FilterSpec { path: strings(&[pattern]), ..FilterSpec::default() });
+        let args = [7, 4096, 0, 0, 0, 0];
+        let made = Call { nargs: 2, args, strings: vec![text(1, status, path)], ..call(257) };
+        assert!(!filter.wants_path(&made, fds), "{pattern} {path}");
+        filter.lacks(&made, fds, false)
+    };
+    let whole = |pattern, path| lacks(pattern, StringStatus::Whole, path, FdNames::default());
+    assert_eq!(whole("/srv/data.txt", "data.txt"), Some(Part::Directories));
+    assert_eq!(whole("/srv/*.txt", "x/data.txt"), Some(Part::Directories));
+    assert_eq!(whole("/srv/data.txt", "other.txt"), None);
+    assert_eq!(whole("/srv/data.txt", "/tmp/data.txt"), None);
+    let names = [(7, b"/tmp"[..].into())];
+    let known = FdNames::kept(&names);
+    assert_eq!(lacks("/srv/data.txt", StringStatus::Whole, "data.txt", known), None);
+    let unread = lacks("/srv/x", StringStatus::Unreadable, "", FdNames::default());
+    assert_eq!(unread, Some(Part::UnreadPaths));
+}
+
 #[test]
 fn paths_by_descriptors() {
     let filter = filter(FilterSpec { path: strings(&["/etc/h*"]), ..FilterSpec::default() });

@@ -88,7 +88,7 @@ impl Calls {
             out.extend_from_slice(ARGUMENTS);
             self.arguments(call, fds, out);
         }
-        let result = Result::new(self.plans.get(call.abi, call.nr), ret);
+        let result = Result::new(self.plans.get(call.abi, call.nr), call, ret);
         out.extend_from_slice(b",\"ret\":");
         let number = match (result.is_address(), call.abi) {
             (true, Abi::Compat) => Number::Unsigned(u64::from(ret as u32)),

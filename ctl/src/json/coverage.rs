@@ -18,7 +18,7 @@ use crate::pipeline::Doubt;
 use crate::render::Following;
 use crate::schema::SCHEMA_VERSION;
 use crate::source::anchor;
-use crate::text::escape;
+use crate::text::printable;
 use crate::wall::WallClock;
 use crate::window::Window;
 
@@ -79,7 +79,7 @@ struct UnknownFields {
 impl UnknownFields {
     /// `None`: there is nothing of it.
     fn of(unknown: &Unknown) -> Option<Self> {
-        let lanes = unknown.lanes.iter().map(|name| printable(name)).collect();
+        let lanes = unknown.lanes.iter().map(printable).collect();
         let kinds = unknown.kinds.iter().map(|(name, n)| (printable(name), *n)).collect();
         let is_empty = unknown.lanes.is_empty() && unknown.kinds.is_empty();
         (!is_empty).then_some(Self { lanes, kinds })
@@ -110,10 +110,7 @@ struct OffFields {
 }
 
 fn switched_off(of: &SwitchedOff) -> OffFields {
-    OffFields {
-        key: printable(&of.key),
-        kinds: of.kinds.iter().map(|kind| printable(kind)).collect(),
-    }
+    OffFields { key: printable(&of.key), kinds: of.kinds.iter().map(printable).collect() }
 }
 
 /// What the recorded kernel lacked of what is asked for.
@@ -127,7 +124,7 @@ struct LackingFields {
 fn lacking(of: &Lacking) -> LackingFields {
     LackingFields {
         what: printable(&of.what),
-        kinds: of.kinds.iter().map(|kind| printable(kind)).collect(),
+        kinds: of.kinds.iter().map(printable).collect(),
         why: printable(&of.why),
     }
 }
@@ -371,13 +368,6 @@ fn by_lane(counts: &[u64; RING_LANES]) -> ByLane {
         .filter(|(_, n)| **n != 0)
         .map(|(lane, n)| (lane.name(), *n))
         .collect()
-}
-
-/// What the recording says of itself is as hostile as any name.
-fn printable(text: &str) -> String {
-    let mut out = Vec::new();
-    escape(text.as_bytes(), &mut out);
-    String::from_utf8(out).unwrap_or_default()
 }
 
 /// What has no maps with odd keys and no failing parts always becomes JSON.

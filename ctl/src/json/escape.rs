@@ -6,7 +6,8 @@
 //! before it. So even the *decoded* string is printable, and every byte of the name can be had
 //! back.
 
-use crate::text::escape::special;
+use flightrec_format::unseen::{escape_byte, is_unseen};
+
 use crate::text::plain::{before, plain};
 
 /// Appends `bytes` in that notation, for the inside of a JSON string.
@@ -47,7 +48,7 @@ fn write(bytes: &[u8], quote: &[u8], out: &mut Vec<u8>) {
             out.extend_from_slice(quote);
         } else {
             let start = out.len();
-            special(*byte, behind.first().is_some_and(u8::is_ascii_digit), out);
+            escape_byte(*byte, behind.first().is_some_and(u8::is_ascii_digit), out);
             ascii(start, out);
         }
         rest = behind;
@@ -80,15 +81,9 @@ fn printable(bytes: &[u8]) -> usize {
     };
     let text = bytes.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok());
     match text.and_then(|text| text.chars().next()) {
-        Some(c) if !c.is_control() && !is_invisible(c) => length,
+        Some(c) if !is_unseen(c) => length,
         _ => 0,
     }
-}
-
-/// Characters that are not seen, end a line, or turn the direction of what follows.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -158,7 +153,7 @@ mod tests {
         #[test]
         fn always_printable_and_reversible(bytes: Vec<u8>) {
             let decoded = decoded(&bytes);
-            prop_assert!(decoded.chars().all(|c| !c.is_control() && !is_invisible(c)));
+            prop_assert!(decoded.chars().all(|c| !is_unseen(c)));
             prop_assert_eq!(unescape(&decoded), bytes);
         }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Zoned;
 
-use super::time::TimeArg;
+use super::time::{TimeArg, Twice};
 use crate::window::{Edge, nanos};
 
 /// On either side, when nothing else is typed.
@@ -44,7 +44,8 @@ impl Around {
     /// The window's edges at `now`.
     pub fn edges(&self, now: &Zoned) -> Result<(Edge, Edge), String> {
         let radius = nanos(self.radius);
-        Ok(match self.time.edge(now)? {
+        let last = self.time.edge(now, Twice::Second)?;
+        Ok(match self.time.edge(now, Twice::First)? {
             Edge::Open => (Edge::Open, Edge::Open),
             Edge::Ago(ago) => {
                 // What lies ahead is not there yet.
@@ -52,11 +53,11 @@ impl Around {
                     ago.checked_sub(radius).filter(|ago| *ago != 0).map_or(Edge::Open, Edge::Ago);
                 (Edge::Ago(ago.saturating_add(radius)), until)
             }
-            Edge::Wall(wall) => {
-                let edge = |wall| Edge::Wall(wall);
+            Edge::Wall(first) => {
+                let last = if let Edge::Wall(last) = last { last } else { first };
                 (
-                    edge(wall.saturating_sub_unsigned(radius)),
-                    edge(wall.saturating_add_unsigned(radius)),
+                    Edge::Wall(first.saturating_sub_unsigned(radius)),
+                    Edge::Wall(last.saturating_add_unsigned(radius)),
                 )
             }
         })

@@ -1,8 +1,16 @@
 //! What is left out of what is written for others.
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use flightrec_export::redact::{Redact, RedactError};
 use flightrec_reader::redact::{self, Strings};
+use thiserror::Error;
+
+/// Most bytes of a file of expressions; there may be fewer than fit.
+const FILE_MAX: u64 = 1 << 20;
 
 /// The same for every command whose output leaves the machine.
 #[derive(Debug, Default, Args)]
@@ -13,6 +21,20 @@ pub struct RedactArgs {
     /// Replace whatever this regular expression matches, in any text, by `***`; may be repeated.
     #[arg(long, value_name = "REGEX", help_heading = "Redaction")]
     pub hide: Vec<String>,
+    /// The same for each line of a file: all users of the machine see the arguments of a command.
+    #[arg(long, value_name = "FILE", help_heading = "Redaction")]
+    pub hide_from: Option<PathBuf>,
+}
+
+/// Expressions can't be had.
+#[derive(Debug, Error)]
+pub(crate) enum PatternsError {
+    /// One of them can't be used.
+    #[error(transparent)]
+    Wrong(#[from] RedactError),
+    /// Their file can't be read.
+    #[error("can't read the expressions in {}: {source}", .path.display())]
+    Io { path: PathBuf, source: io::Error },
 }
 
 /// Which strings.
@@ -46,13 +68,20 @@ impl PartialEq for RedactPlan {
 
 impl RedactArgs {
     /// What they mean.
-    pub(crate) fn plan(self) -> Result<RedactPlan, RedactError> {
+    pub(crate) fn plan(self) -> Result<RedactPlan, PatternsError> {
         let strings = match self.strings {
             None | Some(StringsArg::All) => Strings::All,
             Some(StringsArg::Paths) => Strings::Paths,
             Some(StringsArg::None) => Strings::None,
         };
-        Ok(RedactPlan { strings, redact: Redact::new(&self.hide)?, patterns: self.hide })
+        let mut patterns = self.hide;
+        if let Some(path) = self.hide_from {
+            let lines = File::open(&path)
+                .and_then(|file| io::read_to_string(file.take(FILE_MAX)))
+                .map_err(|source| PatternsError::Io { path, source })?;
+            patterns.extend(lines.lines().filter(|line| !line.is_empty()).map(str::to_owned));
+        }
+        Ok(RedactPlan { strings, redact: Redact::new(&patterns)?, patterns })
     }
 }
 

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::civil::{DateTime, Time};
+use jiff::tz::AmbiguousOffset;
 use jiff::{Timestamp, Zoned};
 
 use super::epoch;
@@ -54,38 +55,94 @@ impl FromStr for TimeArg {
     }
 }
 
+/// Which of two moments is meant by a local time that occurs twice, as clocks are set back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Twice {
+    /// The first: where a window begins.
+    First,
+    /// The second: where one ends.
+    Second,
+    /// Neither can be meant alone.
+    Refuse,
+}
+
 impl TimeArg {
-    /// What it means at `now`. Fails for a local time that no clock ever shows or that is out of
-    /// range.
-    pub fn edge(&self, now: &Zoned) -> Result<Edge, String> {
+    /// What it means at `now`. Fails for a local time that no clock ever shows, or twice where that
+    /// is refused, or that is out of range.
+    pub fn edge(&self, now: &Zoned, twice: Twice) -> Result<Edge, String> {
         let moment = match self {
             Self::Ago(ago) => return Ok(Edge::Ago(nanos(*ago))),
             Self::Moment(moment) => *moment,
-            Self::Local(local) => {
-                local.to_zoned(now.time_zone().clone()).map_err(|e| e.to_string())?.timestamp()
-            }
-            Self::TimeOfDay(time) => {
-                let today = now
-                    .date()
-                    .to_datetime(*time)
-                    .to_zoned(now.time_zone().clone())
-                    .map_err(|e| e.to_string())?;
-                let latest = if today > *now {
-                    let yesterday = now.date().yesterday().map_err(|e| e.to_string())?;
-                    yesterday
-                        .to_datetime(*time)
-                        .to_zoned(now.time_zone().clone())
-                        .map_err(|e| e.to_string())?
-                } else {
-                    today
-                };
-                latest.timestamp()
+            Self::Local(_) | Self::TimeOfDay(_) => {
+                let (local, first, second) = self.moments(now)?;
+                match twice {
+                    _ if first == second => first,
+                    Twice::First => first,
+                    Twice::Second => second,
+                    Twice::Refuse => {
+                        let zone = now.time_zone();
+                        let [first, second] =
+                            [first, second].map(|of| of.to_zoned(zone.clone()).offset());
+                        return Err(format!(
+                            "{local} occurs twice, as clocks are set back: type it with {first} \
+                             or {second} behind it, as in 2026-01-31T14:03:07+01"
+                        ));
+                    }
+                }
             }
         };
         i64::try_from(moment.as_nanosecond())
             .map(Edge::Wall)
             .map_err(|_| "the time is out of range".to_owned())
     }
+
+    /// Of a local time that occurs twice: itself.
+    pub fn twice(&self, now: &Zoned) -> Option<DateTime> {
+        let (local, first, second) = self.moments(now).ok()?;
+        (first != second).then_some(local)
+    }
+
+    /// A local date and time, and the first and the last moment at which clocks show it; of a time
+    /// of day, the latest day on which that is not in the future.
+    fn moments(&self, now: &Zoned) -> Result<(DateTime, Timestamp, Timestamp), String> {
+        let local = match self {
+            Self::Local(local) => *local,
+            Self::TimeOfDay(time) => {
+                let today = now.date().to_datetime(*time);
+                if shown(today, now).is_ok_and(|(first, _)| first <= now.timestamp()) {
+                    today
+                } else if *time <= now.time() {
+                    // In the hour that is left out today.
+                    today
+                } else {
+                    now.date().yesterday().map_err(|e| e.to_string())?.to_datetime(*time)
+                }
+            }
+            Self::Moment(_) | Self::Ago(_) => return Err("no local time".to_owned()),
+        };
+        let (first, second) = shown(local, now)?;
+        // The second one may be still to come.
+        let second = if matches!(self, Self::TimeOfDay(_)) && second > now.timestamp() {
+            first
+        } else {
+            second
+        };
+        Ok((local, first, second))
+    }
+}
+
+/// The first and the last moment at which clocks show a local time.
+fn shown(local: DateTime, now: &Zoned) -> Result<(Timestamp, Timestamp), String> {
+    let moments = now.time_zone().to_ambiguous_zoned(local);
+    if let AmbiguousOffset::Gap { before, after } = moments.offset() {
+        return Err(format!(
+            "{local} does not occur: clocks are set from UTC{before} to UTC{after} then"
+        ));
+    }
+    let moment = |of: Result<Zoned, jiff::Error>| of.map(|of| of.timestamp());
+    let first = moment(moments.clone().earlier()).map_err(|e| e.to_string())?;
+    let second = moment(moments.later()).map_err(|e| e.to_string())?;
+    Ok((first, second))
 }
 
 #[cfg(test)]
@@ -102,7 +159,8 @@ mod tests {
 
     #[test]
     fn every_form() {
-        let edge = |text: &str| text.parse::<TimeArg>().unwrap().edge(&now()).unwrap();
+        let edge =
+            |text: &str| text.parse::<TimeArg>().unwrap().edge(&now(), Twice::Refuse).unwrap();
         assert_eq!(edge("-5s"), Edge::Ago(5_000_000_000));
         assert_eq!(edge("now"), Edge::Ago(0));
         assert_eq!(edge("2026-03-04T00:01:00+01:00"), wall("2026-03-03T23:01:00Z"));
@@ -114,9 +172,34 @@ mod tests {
     #[test]
     fn a_time_of_day_is_never_in_the_future() {
         assert_eq!(
-            "23:59:50".parse::<TimeArg>().unwrap().edge(&now()).unwrap(),
+            "23:59:50".parse::<TimeArg>().unwrap().edge(&now(), Twice::Refuse).unwrap(),
             wall("2026-03-03T22:59:50Z")
         );
+    }
+
+    #[test]
+    fn a_local_time_that_occurs_twice_or_never() {
+        let now = |text: &str| text.parse::<Zoned>().unwrap();
+        let noon = now("2026-10-25T12:00:00+01:00[Europe/Berlin]");
+        for text in ["02:30:00", "2026-10-25 02:30:00"] {
+            let time: TimeArg = text.parse().unwrap();
+            assert_eq!(time.edge(&noon, Twice::First).unwrap(), wall("2026-10-25T00:30:00Z"));
+            assert_eq!(time.edge(&noon, Twice::Second).unwrap(), wall("2026-10-25T01:30:00Z"));
+            let refused = time.edge(&noon, Twice::Refuse).unwrap_err();
+            assert!(refused.contains("occurs twice") && refused.contains("+02"), "{refused}");
+            assert!(time.twice(&noon).is_some());
+        }
+        // Within that hour, of which the second is still to come.
+        let time: TimeArg = "02:30:00".parse().unwrap();
+        let before = now("2026-10-25T02:40:00+02:00[Europe/Berlin]");
+        assert_eq!(time.edge(&before, Twice::Second).unwrap(), wall("2026-10-25T00:30:00Z"));
+        assert_eq!(time.twice(&before), None);
+        let spring = now("2026-03-29T12:00:00+02:00[Europe/Berlin]");
+        for text in ["02:30:00", "2026-03-29 02:30:00"] {
+            let time: TimeArg = text.parse().unwrap();
+            let never = time.edge(&spring, Twice::First).unwrap_err();
+            assert!(never.contains("does not occur") && never.contains("UTC+01"), "{never}");
+        }
     }
 
     #[test]

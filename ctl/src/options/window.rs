@@ -7,7 +7,7 @@ use jiff::Zoned;
 use thiserror::Error;
 
 use super::around::Around;
-use super::time::TimeArg;
+use super::time::{TimeArg, Twice};
 use crate::value::stretch;
 use crate::window::{Edge, nanos};
 
@@ -78,9 +78,11 @@ impl WindowArgs {
 
     /// Its start and end.
     pub fn edges(&self, now: &Zoned) -> Result<(Edge, Edge), WindowError> {
-        let edge = |time: &Option<TimeArg>, option| match time {
+        let edge = |time: &Option<TimeArg>, option, twice| match time {
             None => Ok(Edge::Open),
-            Some(time) => time.edge(now).map_err(|reason| WindowError::Time { option, reason }),
+            Some(time) => {
+                time.edge(now, twice).map_err(|reason| WindowError::Time { option, reason })
+            }
         };
         if let Some(around) = &self.around {
             let wrong = |reason| WindowError::Time { option: "around", reason };
@@ -90,7 +92,10 @@ impl WindowArgs {
             (None, None, false) => {
                 (Edge::Ago(self.last.map_or(DEFAULT_LAST_NS, nanos)), Edge::Open)
             }
-            _ => (edge(&self.since, "since")?, edge(&self.until, "until")?),
+            _ => (
+                edge(&self.since, "since", Twice::First)?,
+                edge(&self.until, "until", Twice::Second)?,
+            ),
         };
         if self.until.as_ref().is_some_and(|until| is_ahead(until, self.since.as_ref(), now)) {
             until = Edge::Open;
@@ -113,6 +118,7 @@ impl WindowArgs {
             .into_iter()
             .filter_map(|(option, time)| yesterday(option, time?, since.as_ref(), now))
             .collect();
+        said.extend(times.into_iter().filter_map(|(option, time)| twice(option, time?, now)));
         if until.is_some() && since.is_none() {
             said.push(
                 "the window is everything that is recorded up to --until, as no --since is given"
@@ -128,7 +134,7 @@ impl WindowArgs {
 fn is_ahead(until: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> bool {
     let (TimeArg::TimeOfDay(until), Some(since)) = (until, since) else { return false };
     let midnight = now.start_of_day().map_or(i128::MAX, |day| day.timestamp().as_nanosecond());
-    let begins = match since.edge(now) {
+    let begins = match since.edge(now, Twice::First) {
         Ok(Edge::Ago(ago)) => now.timestamp().as_nanosecond() - i128::from(ago),
         Ok(Edge::Wall(wall)) => i128::from(wall),
         _ => return false,
@@ -146,6 +152,17 @@ fn yesterday(option: &str, time: &TimeArg, since: Option<&TimeArg>, now: &Zoned)
     Some(format!(
         "--{option} {of_day} is still to come today: yesterday's is meant, {day} {of_day}"
     ))
+}
+
+/// A local time that clocks show twice.
+fn twice(option: &str, time: &TimeArg, now: &Zoned) -> Option<String> {
+    let local = time.twice(now)?;
+    let meant = match option {
+        "since" => "the window begins with the first",
+        "until" => "the window ends with the second",
+        _ => "the window has both",
+    };
+    Some(format!("--{option} {local} occurs twice, as clocks are set back: {meant}"))
 }
 
 #[cfg(test)]
@@ -230,6 +247,19 @@ mod tests {
             assert_eq!(said(today), [""; 0], "{today:?}");
         }
         assert_eq!(said(&["--since=11:00", "--until=13:00"]), [""; 0], "the end lies ahead");
+    }
+
+    #[test]
+    fn a_window_in_the_hour_that_occurs_twice_has_both() {
+        let now = "2026-10-25T12:00:00+01:00[Europe/Berlin]".parse().unwrap();
+        let args = window(&["--since", "02:30:00", "--until", "02:31:00"]);
+        let (Edge::Wall(since), Edge::Wall(until)) = args.edges(&now).unwrap() else { panic!() };
+        assert_eq!(until - since, 3_660_000_000_000);
+        let said = args.remarks(&now);
+        assert!(said.len() == 2 && said[0].contains("begins with the first"), "{said:?}");
+        let around = window(&["--around", "02:30:00"]);
+        let (Edge::Wall(since), Edge::Wall(until)) = around.edges(&now).unwrap() else { panic!() };
+        assert_eq!((until - since, around.remarks(&now).len()), (3_610_000_000_000, 1));
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn recording(n: u64) -> Recording {
             let mut begun = call([OPENAT, READ, CLOSE][(i % 3) as usize]);
             (begun.nargs, begun.args[0]) = (1, 5);
             if begun.nr == OPENAT {
-                (begun.nargs, begun.args[0]) = (2, libc::AT_FDCWD as u64);
+                (begun.nargs, begun.args[0]) = (3, libc::AT_FDCWD as u64);
                 begun.strings.push(text_of(1, StringStatus::Whole, &format!("/file/{}", i % 100)));
             }
             let ended = Call { nargs: 0, args: [0; 6], strings: Vec::new(), ..begun.clone() };

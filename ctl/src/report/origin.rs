@@ -45,7 +45,10 @@ impl Abouts {
                 let place = |is: &dyn Fn(&flightrec_format::meta::Argument) -> bool| {
                     arguments.iter().take(6).position(is).and_then(|at| u8::try_from(at).ok())
                 };
-                Places { fd: place(&is_descriptor), path: place(&|of| is_path(name, of)) }
+                Places {
+                    fd: place(&|of| is_descriptor(name, of)),
+                    path: place(&|of| is_path(name, of)),
+                }
             };
             calls.table(abi).iter().map(of).collect()
         };

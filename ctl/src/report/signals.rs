@@ -56,8 +56,7 @@ impl Report for Signals {
             return;
         }
         let Some(of) = SignalGenerate::read(plain.bytes()) else { return };
-        let number = of.signal.to_string();
-        let signal = signal(of.signal).unwrap_or(&number);
+        let signal = signal(of.signal).unwrap_or_else(|| of.signal.to_string().into());
         let mut target = trim(&of.target_comm).to_vec();
         if to.is_by(Key::Target) && to.is_by(Key::Pid) {
             target.extend_from_slice(format!(" ({})", of.target_pid).as_bytes());

@@ -1,7 +1,5 @@
 //! One argument of a system call.
 
-use std::ops::RangeInclusive;
-
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::{Call, Text};
@@ -134,7 +132,7 @@ pub(crate) fn write_named(
 /// Appends what a descriptor stands for, where it is one and that is known.
 pub(crate) fn name(kind: Kind, call: &Call, index: usize, fds: FdNames<'_>, out: &mut Vec<u8>) {
     if matches!(kind, Kind::Descriptor | Kind::Directory) {
-        stands_for(value(call, index) as i32, fds, out);
+        stands_for(fds.get(value(call, index) as i32), out);
     }
 }
 
@@ -161,14 +159,14 @@ pub(crate) fn reads_as(kind: Kind, number: Number) -> bool {
 }
 
 /// Appends a descriptor, and what it stands for.
-pub(super) fn descriptor(fd: i32, fds: FdNames<'_>, out: &mut Vec<u8>) {
+pub(super) fn descriptor(fd: i32, name: Option<&[u8]>, out: &mut Vec<u8>) {
     decimal(fd, out);
-    stands_for(fd, fds, out);
+    stands_for(name, out);
 }
 
 /// `</etc/hosts>`
-fn stands_for(fd: i32, fds: FdNames<'_>, out: &mut Vec<u8>) {
-    let Some(name) = fds.get(fd) else { return };
+fn stands_for(name: Option<&[u8]>, out: &mut Vec<u8>) {
+    let Some(name) = name else { return };
     out.push(b'<');
     let socket = is_socket(name);
     if !socket && plain(name, [b'<', b'>']) == name.len() {
@@ -274,22 +272,11 @@ fn write_in(set: Option<&Set>, value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// The kernel's first real-time signal and its last (`SIGRTMIN`, `_NSIG`;
-/// arch/x86/include/uapi/asm/signal.h, include/uapi/asm-generic/signal.h). The C library keeps the
-/// first two to itself, and calls the third its `SIGRTMIN`.
-const REAL_TIME: RangeInclusive<u32> = 32..=64;
-
-/// Appends a signal by name; a real-time one by its place among the kernel's, as strace does.
+/// Appends a signal by name.
 pub(crate) fn write_signal(number: u32, out: &mut Vec<u8>) {
-    if let Some(name) = signal(number) {
-        out.extend_from_slice(name.as_bytes());
-    } else if number == *REAL_TIME.start() {
-        out.extend_from_slice(b"SIGRTMIN");
-    } else if REAL_TIME.contains(&number) {
-        out.extend_from_slice(b"SIGRT_");
-        decimal(number - REAL_TIME.start(), out);
-    } else {
-        decimal(number as i32, out);
+    match signal(number) {
+        Some(name) => out.extend_from_slice(name.as_bytes()),
+        None => decimal(number as i32, out),
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn exit(
     out: &mut Vec<u8>,
 ) {
     let plan = plans.get(call.abi, call.nr);
-    let result = Result::new(plan, ret);
+    let result = Result::new(plan, call, ret);
     if result.failed() {
         paint.failure(out);
     }
@@ -68,7 +68,7 @@ pub(super) fn whole(
     out: &mut Vec<u8>,
 ) {
     let plan = plans.get(call.abi, call.nr);
-    let result = Result::new(plan, ret);
+    let result = Result::new(plan, call, ret);
     if result.failed() {
         paint.failure(out);
     }
@@ -85,8 +85,15 @@ pub(crate) struct Result {
 }
 
 impl Result {
-    pub(crate) fn new(plan: Option<&Plan>, ret: i64) -> Self {
-        Self { ret, returns: plan.map_or(Returns::Number, |plan| plan.returns) }
+    pub(crate) fn new(plan: Option<&Plan>, call: &Call, ret: i64) -> Self {
+        let command = || call.args.get(1).filter(|_| call.nargs > 1).map(|command| *command as i32);
+        let returns = match plan.map_or(Returns::Number, |plan| plan.returns) {
+            Returns::Fcntl if matches!(command(), Some(libc::F_DUPFD | libc::F_DUPFD_CLOEXEC)) => {
+                Returns::Descriptor
+            }
+            returns => returns,
+        };
+        Self { ret, returns }
     }
 
     /// The error that it is, if it is one.
@@ -124,8 +131,10 @@ impl Result {
                 flags(&PERSONALITY, ret as u64, out);
                 out.push(b')');
             }
-            (None, Returns::Number | Returns::Restored) => decimal(ret, out),
-            (None, Returns::Descriptor) => argument::descriptor(ret as i32, fds, out),
+            (None, Returns::Number | Returns::Fcntl | Returns::Restored) => decimal(ret, out),
+            (None, Returns::Descriptor) => {
+                argument::descriptor(ret as i32, fds.made(ret as i32), out);
+            }
         }
         if self.failed() {
             paint.end(out);

@@ -4,6 +4,7 @@
 //! terminal of its administrator: no byte of theirs may reach it raw.
 
 use flightrec_format::decode::Text;
+use flightrec_format::unseen::escape_byte;
 
 use super::plain::plain;
 
@@ -14,7 +15,7 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
         let (whole, from) = rest.split_at(plain(rest, []));
         out.extend_from_slice(whole);
         let Some((byte, behind)) = from.split_first() else { return };
-        special(*byte, behind.first().is_some_and(u8::is_ascii_digit), out);
+        escape_byte(*byte, behind.first().is_some_and(u8::is_ascii_digit), out);
         rest = behind;
     }
 }
@@ -43,30 +44,6 @@ pub(crate) fn quote_text(text: &Text, out: &mut Vec<u8>) {
     if let Some(tail) = tail {
         quote(tail, false, out);
     }
-}
-
-/// One byte that does not stand for itself. Octal is as short as what follows allows.
-pub(crate) fn special(byte: u8, digit_follows: bool, out: &mut Vec<u8>) {
-    let letter = match byte {
-        b'\n' => b'n',
-        b'\t' => b't',
-        b'\r' => b'r',
-        0x0b => b'v',
-        0x0c => b'f',
-        b'"' | b'\\' => byte,
-        _ => {
-            out.push(b'\\');
-            if byte >= 0o100 || digit_follows {
-                out.push(b'0' + (byte >> 6));
-            }
-            if byte >= 0o10 || digit_follows {
-                out.push(b'0' + (byte >> 3 & 7));
-            }
-            out.push(b'0' + (byte & 7));
-            return;
-        }
-    };
-    out.extend_from_slice(&[b'\\', letter]);
 }
 
 #[cfg(test)]

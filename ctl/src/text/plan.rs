@@ -50,6 +50,8 @@ pub(crate) enum Returns {
     Personality,
     /// A file descriptor.
     Descriptor,
+    /// A file descriptor or a number, by the command.
+    Fcntl,
     /// The register of the code that a signal had interrupted: never an error of this call.
     Restored,
 }
@@ -98,7 +100,7 @@ fn plan(machine: Architecture, name: &str, arguments: Option<&[Argument]>, narro
         "mmap" | "mmap2" | "mremap" | "brk" | "shmat" => Returns::Address,
         "umask" => Returns::Mode,
         "personality" => Returns::Personality,
-        // What fcntl returns depends on its command, and is no descriptor most of the time.
+        "fcntl" | "fcntl64" => Returns::Fcntl,
         _ if makes_descriptor(name) => Returns::Descriptor,
         "rt_sigreturn" | "sigreturn" => Returns::Restored,
         _ => Returns::Number,
@@ -134,7 +136,7 @@ fn kind(machine: Architecture, call: &str, argument: &Argument, narrow: bool) ->
         ("prctl" | "arch_prctl" | "keyctl", "arg2" | "arg3" | "arg4" | "arg5") => {
             return Kind::Unknown;
         }
-        _ if is_descriptor(argument) => return Kind::Descriptor,
+        _ if is_descriptor(call, argument) => return Kind::Descriptor,
         _ => {}
     }
     if let Some(set) = set_for(machine, call, name) {

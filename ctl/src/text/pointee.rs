@@ -384,16 +384,8 @@ fn signals(set: u64, out: &mut Vec<u8>) {
         if out.len() > start {
             out.push(b' ');
         }
-        match signal(number) {
-            Some(name) => {
-                out.extend_from_slice(name.strip_prefix("SIG").unwrap_or(name).as_bytes());
-            }
-            None if number == 32 => out.extend_from_slice(b"RTMIN"),
-            None => {
-                out.extend_from_slice(b"RT_");
-                decimal(number - 32, out);
-            }
-        }
+        let name = signal(number).unwrap_or_default();
+        out.extend_from_slice(name.strip_prefix("SIG").unwrap_or(&name).as_bytes());
     }
     out.push(b']');
 }

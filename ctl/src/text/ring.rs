@@ -71,8 +71,8 @@ pub(crate) fn makes_descriptor(submit: &IoSubmit) -> bool {
 fn file(submit: &IoSubmit, fds: FdNames<'_>, out: &mut Vec<u8>) {
     if submit.fd == libc::AT_FDCWD {
         out.extend_from_slice(b"AT_FDCWD");
-    } else if name_of_fd(submit, fds).is_some() {
-        descriptor(submit.fd, fds, out);
+    } else if let Some(name) = name_of_fd(submit, fds) {
+        descriptor(submit.fd, Some(name), out);
     } else {
         decimal(submit.fd, out);
     }
@@ -96,7 +96,7 @@ pub(super) fn done(
     if makes_descriptor(submit) {
         if done.result >= 0 {
             out.extend_from_slice(b" made=");
-            descriptor(done.result, fds, out);
+            descriptor(done.result, fds.get(done.result), out);
         }
     } else if submit.fd >= 0 {
         out.extend_from_slice(b" fd=");

@@ -1,6 +1,7 @@
 //! Where the recorder's files are, who may read them, and what is not overwritten.
 
 use std::fs::{self, Permissions};
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -107,10 +108,12 @@ fn a_dump_overwrites_nothing_unless_told() {
     fs::write(&file, "precious").unwrap();
     let link = dir.path().join("link.txt");
     std::os::unix::fs::symlink(&file, &link).unwrap();
-    for path in [&file, &link] {
+    // A link may be somebody else's: it is neither followed nor replaced.
+    let refusals = [(&file, "exists: --force replaces it"), (&link, "is a link or no file")];
+    for (path, words) in refusals {
         let out = dump(daemon.path(), &["--last", "1s", "-o", text(path)]);
         assert_eq!(out.status.code(), Some(2), "{}", stderr(&out));
-        assert!(stderr(&out).contains("exists: --force replaces it"), "{}", stderr(&out));
+        assert!(stderr(&out).contains(words), "{}", stderr(&out));
         let out = flightctl(&[
             "--runtime-dir",
             text(&daemon),
@@ -120,15 +123,28 @@ fn a_dump_overwrites_nothing_unless_told() {
             "-o",
             text(path),
         ]);
-        assert!(stderr(&out).contains("--force replaces it"), "{}", stderr(&out));
+        assert!(stderr(&out).contains(words), "{}", stderr(&out));
+    }
+    let force = ["-o", text(&link), "--force"];
+    for command in ["dump", "page", "save"] {
+        let args = [&["--runtime-dir", text(&daemon), command, "--last", "1s"], &force[..]];
+        let out = flightctl(&args.concat());
+        assert_eq!(out.status.code(), Some(2), "{command}: {}", stderr(&out));
+        assert!(stderr(&out).contains("is a link or no file"), "{command}: {}", stderr(&out));
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    // Whoever may read the file that is replaced has nothing of what replaces it.
+    let mut old = fs::File::open(&file).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
     // What fails before it writes anything leaves it as well.
     let out = dump(daemon.path(), &["--force", "--syscall", "wriet", "-o", text(&file)]);
     assert_eq!((out.status.code(), &*fs::read_to_string(&file).unwrap()), (Some(2), "precious"));
     let out = dump(daemon.path(), &["--last", "1s", "--force", "-o", text(&file)]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     assert!(fs::read_to_string(&file).unwrap().starts_with("# coverage: "));
+    let (mut before, mode) = (String::new(), file.metadata().unwrap().permissions().mode());
+    old.read_to_string(&mut before).unwrap();
+    assert_eq!((&*before, mode & 0o7777 & !0o640), ("precious", 0));
     // A device is none that could be lost.
     let out = dump(daemon.path(), &["--last", "1s", "-o", "/dev/null"]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));

@@ -13,9 +13,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
-use tracing::{debug, error, info};
+use tracing::{debug, error};
 
 use super::descriptors::Received;
+use super::refusals::Refusals;
 use super::{Allowance, Backend, Batches, Limits, Peer};
 
 /// Why a connection ends before its client closes it.
@@ -43,6 +44,7 @@ pub(super) struct Connection {
     limits: Limits,
     /// Descriptors that came with the request.
     descriptors: Received,
+    refusals: Arc<Refusals>,
 }
 
 impl Connection {
@@ -51,14 +53,18 @@ impl Connection {
         peer: Peer,
         backend: Arc<dyn Backend>,
         limits: Limits,
+        refusals: Arc<Refusals>,
     ) -> Self {
         let descriptors = Received::new(peer.may_probe());
-        Self { stream, peer, backend, limits, descriptors }
+        Self { stream, peer, backend, limits, descriptors, refusals }
     }
 
-    /// Answers until the client is through, or misbehaves.
+    /// Answers until the client is through, or misbehaves. What this takes on the thread that polls
+    /// it is for the caller to measure.
     pub(super) async fn run(mut self) {
         loop {
+            // Whatever the request will be: one that is refused costs as well.
+            self.backend.meter().admit(self.user()).await;
             let request = match self.request().await {
                 Ok(Some(request)) => request,
                 Ok(None) => return,
@@ -150,10 +156,7 @@ impl Connection {
                 self.send(&response).await
             }
             Request::SetBudget { .. } if !self.peer.may_change() => {
-                info!(
-                    "process {} of user {} may not change the budget",
-                    self.peer.pid, self.peer.uid
-                );
+                self.refused("may not change the budget");
                 let reason = "only root and flightd's own user may change the budget".to_owned();
                 self.send(&Response::Error(reason)).await
             }
@@ -166,7 +169,7 @@ impl Connection {
             }
             Request::Stacks => self.stacks().await,
             Request::AddProbe(_) | Request::RemoveProbes(_) if !self.peer.may_probe() => {
-                info!("process {} of user {} may not probe", self.peer.pid, self.peer.uid);
+                self.refused("may not probe");
                 let reason = "only root may probe functions: run flightctl as root".to_owned();
                 self.send(&Response::Error(reason)).await
             }
@@ -210,7 +213,6 @@ impl Connection {
     /// functions.
     async fn stacks(&mut self) -> io::Result<()> {
         let (user, backend) = (self.user(), self.backend.clone());
-        backend.meter().admit(user).await;
         let taken = move || backend.meter().measure(user, || backend.stacks());
         let stacks = match spawn_blocking(taken).await {
             Ok(Ok(stacks)) => stacks,
@@ -236,9 +238,7 @@ impl Connection {
         &mut self,
         open: impl FnOnce(&dyn Backend) -> Option<Batches> + Send + 'static,
     ) -> io::Result<()> {
-        let user = self.user();
-        self.backend.meter().admit(user).await;
-        let backend = self.backend.clone();
+        let (user, backend) = (self.user(), self.backend.clone());
         let opened = move || backend.meter().measure(user, || open(backend.as_ref()));
         let pages: Batches = match spawn_blocking(opened).await {
             Ok(Some(pages)) => pages,
@@ -277,14 +277,18 @@ impl Connection {
         question: impl FnOnce(&dyn Backend) -> Response + Send + 'static,
     ) -> Response {
         let (user, backend) = (self.user(), self.backend.clone());
-        backend.meter().admit(user).await;
         let asked = move || backend.meter().measure(user, || question(backend.as_ref()));
         spawn_blocking(asked).await.unwrap_or_else(|e| fault(&e))
     }
 
     /// Whose allowance answers are taken from; `None`: nobody's, as it may change the budget.
-    fn user(&self) -> Option<(u32, Allowance)> {
+    pub(super) fn user(&self) -> Option<(u32, Allowance)> {
         (!self.peer.may_change()).then_some((self.peer.uid, self.limits.readers))
+    }
+
+    fn refused(&self, what: &str) {
+        let Peer { pid, uid, .. } = self.peer;
+        self.refusals.log(&format!("process {pid} of user {uid} {what}"));
     }
 
     /// Takes a batch into a buffer that is used again, on a thread that may block.
@@ -304,11 +308,7 @@ impl Connection {
     }
 
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let (user, backend) = (self.user(), self.backend.clone());
-        let written = backend
-            .meter()
-            .measure_async(user, timeout(self.limits.write, self.stream.write_all(bytes)))
-            .await;
+        let written = timeout(self.limits.write, self.stream.write_all(bytes)).await;
         written.unwrap_or_else(|_| {
             Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read the answer"))
         })

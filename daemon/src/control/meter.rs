@@ -23,6 +23,9 @@ pub struct Allowance {
 const USERS_MAX: usize = 1024;
 /// Nobody's user id (`INVALID_UID`): that of all users beyond.
 const OTHERS: u32 = u32::MAX;
+/// The account of new connections: a user who closes one and makes the next needs no answer. (No
+/// user has this id: the kernel's ids end two before.)
+pub(super) const DOOR: u32 = u32::MAX - 1;
 
 /// What one user's clients have left.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +50,7 @@ impl Meter {
     }
 
     /// Enters what an answer to a user took; `None`: somebody who is not bounded.
-    fn charge(&self, user: Option<(u32, Allowance)>, ns: u64, now: u64) {
+    pub(super) fn charge(&self, user: Option<(u32, Allowance)>, ns: u64, now: u64) {
         self.spent.fetch_add(ns, Ordering::Relaxed);
         if let Some((uid, allowance)) = user {
             self.with(uid, allowance, now, |left| left.ns = left.ns.saturating_sub_unsigned(ns));

@@ -7,8 +7,10 @@
 //!   others [`Limits::each`] for one user; each with one request and one batch of pages in memory
 //!   (about 4 MiB), and each bounded in time: a whole request, a read of an answer, idling;
 //! - a frame that is too long or makes no sense ends its connection, after an answer that says why;
-//! - what answers cost is counted apart from recording ([`Meter`]): nothing is left out for it; who
-//!   may not change the budget waits where it would be more than [`Limits::readers`];
+//! - what clients cost, answered or refused, is counted apart from recording ([`Meter`]): nothing is
+//!   left out for it; who may not change the budget waits where it would be more than
+//!   [`Limits::readers`], as do new connections of all of these together;
+//! - refusals are a few lines a second in the log;
 //! - a ring is asked for once in a request;
 //! - whatever may take long or fault in memory runs on a thread of its own, beside the daemon's.
 
@@ -17,6 +19,7 @@ mod connection;
 mod descriptors;
 mod lock;
 mod meter;
+mod refusals;
 mod server;
 mod socket;
 #[cfg(test)]

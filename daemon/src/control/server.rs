@@ -10,14 +10,21 @@ use std::time::Duration;
 use flightrec_format::control::Response;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{JoinError, JoinSet};
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 use super::connection::{Connection, frame};
+use super::meter::DOOR;
+use super::refusals::Refusals;
 use super::{Access, Backend, Limits, Listener, Peer};
+use crate::clock;
 
 /// Pause after a failed accept: there may be no descriptor left, and asking again at once won't
 /// help.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// CPU time that the kernel takes for a connection that is made and closed, about, ns: it is not part
+/// of what is measured.
+const CONNECTION: u64 = 30_000;
 
 /// Serves the socket until `shutdown` completes; then connections are cut, and the file removed.
 /// Fails only where the socket can't be used at all.
@@ -41,6 +48,8 @@ pub async fn serve_with(
     let socket = UnixListener::from_std(listener.socket.try_clone()?)?;
     let mut connections = JoinSet::new();
     let mut others = Others::default();
+    let refusals = Arc::new(Refusals::default());
+    let door = Some((DOOR, limits.readers));
     let mut shutdown = pin!(shutdown);
     loop {
         tokio::select! {
@@ -52,14 +61,33 @@ pub async fn serve_with(
                         report(ended);
                     }
                     let held = connections.len();
-                    if let Some((stream, peer)) = admit(stream, &access, held, &mut others, &limits)
-                    {
-                        let counted = (!peer.may_change()).then(|| others.count(peer.uid));
-                        let connection = Connection::new(stream, peer, backend.clone(), limits);
-                        connections.spawn(async move {
-                            connection.run().await;
-                            drop(counted);
-                        });
+                    let before = clock::thread_cpu();
+                    let admitted = Peer::of(&stream).map(|peer| {
+                        let why = refusal(&peer, &access, held, &mut others, &limits, &refusals);
+                        (peer, why)
+                    });
+                    let is_others = admitted.as_ref().map_or(true, |(peer, _)| !peer.may_change());
+                    match admitted {
+                        Ok((peer, None)) => {
+                            let counted = (!peer.may_change()).then(|| others.count(peer.uid));
+                            let refusals = refusals.clone();
+                            let connection =
+                                Connection::new(stream, peer, backend.clone(), limits, refusals);
+                            let backend = backend.clone();
+                            connections.spawn(async move {
+                                let user = connection.user();
+                                backend.meter().measure_async(user, connection.run()).await;
+                                drop(counted);
+                            });
+                        }
+                        Ok((_, Some(why))) => refuse(stream, why),
+                        Err(e) => refuse(stream, format!("your credentials can't be read: {e}")),
+                    }
+                    if is_others {
+                        let took = clock::thread_cpu().saturating_sub(before) + CONNECTION;
+                        backend.meter().charge(door, took, clock::mono());
+                        // Who waits meanwhile is let in in turn.
+                        backend.meter().admit(door).await;
                     }
                 }
                 Err(e) => {
@@ -90,30 +118,23 @@ impl Others {
     }
 }
 
-/// Lets a new connection in beside `open` others, or tells it why not.
-fn admit(
-    stream: UnixStream,
+/// Why a new connection is not let in beside `open` others.
+fn refusal(
+    peer: &Peer,
     access: &Access,
     open: usize,
     others: &mut Others,
     limits: &Limits,
-) -> Option<(UnixStream, Peer)> {
-    let peer = match Peer::of(&stream) {
-        Ok(peer) => peer,
-        Err(e) => {
-            refuse(stream, format!("your credentials can't be read: {e}"));
-            return None;
-        }
-    };
-    if !access.allows(&peer) {
-        info!("refused process {} of user {} on the control socket", peer.pid, peer.uid);
-        refuse(
-            stream,
+    refusals: &Refusals,
+) -> Option<String> {
+    if !access.allows(peer) {
+        let Peer { pid, uid, .. } = peer;
+        refusals.log(&format!("refused process {pid} of user {uid} on the control socket"));
+        return Some(
             "only root and the members of flightd's group may connect: see [access] in its \
              configuration"
                 .into(),
         );
-        return None;
     }
     let (taken, most) = if peer.may_change() {
         (open, limits.connections)
@@ -122,25 +143,15 @@ fn admit(
         let (all, own) = others.open(peer.uid);
         if own >= limits.each {
             let (uid, most) = (peer.uid, limits.each);
-            refuse(
-                stream,
-                format!(
-                    "user {uid} has {most} connections, the maximum for one user: end another \
-                     flightctl of that user"
-                ),
-            );
-            return None;
+            return Some(format!(
+                "user {uid} has {most} connections, the maximum for one user: end another \
+                 flightctl of that user"
+            ));
         }
         (all, limits.connections.saturating_sub(limits.reserved))
     };
-    if taken >= most || open >= limits.connections {
-        refuse(
-            stream,
-            format!("all {most} connections are in use: try again, or end another flightctl"),
-        );
-        return None;
-    }
-    Some((stream, peer))
+    (taken >= most || open >= limits.connections)
+        .then(|| format!("all {most} connections are in use: try again, or end another flightctl"))
 }
 
 /// One small frame, which a fresh socket always has room for, and the end.

@@ -8,13 +8,17 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, connect, listen, socket,
+};
 use thiserror::Error;
 
 use super::Access;
 
 /// Longest path of a socket (`sun_path` with its NUL, unix(7)).
 const PATH_MAX: usize = 107;
+/// Connections that wait to be let in. One more waits in its own `connect`.
+const QUEUE: i32 = 128;
 
 /// The socket can't be made.
 #[derive(Debug, Error)]
@@ -83,6 +87,9 @@ impl Listener {
             Err(e) => return Err(io("looking at it")(e)),
         }
         let socket = UnixListener::bind(path).map_err(io("making the control socket"))?;
+        // Whoever floods it is ahead of everybody else by this queue.
+        let queue = Backlog::new(QUEUE).map_err(|e| io("making its queue")(e.into()))?;
+        listen(&socket, queue).map_err(|e| io("making its queue")(e.into()))?;
         let mut listener = Self { socket, path: path.into(), id: None };
         listener.id = identity(path);
         // Until here others may have connected, as the umask was; each peer is asked for its

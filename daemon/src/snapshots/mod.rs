@@ -36,6 +36,7 @@ use std::thread;
 use std::time::Duration;
 
 use flightrec_format::control::SnapshotStatus;
+use flightrec_format::unseen::visible;
 use tracing::warn;
 
 use crate::clock;
@@ -100,16 +101,10 @@ impl Alarm {
     }
 }
 
-/// A text on one line of bounded length, without what a terminal or a log would obey, or would not
-/// show.
+/// A text on one line of bounded length, with nothing in it that a terminal or a log would obey, or
+/// would not show.
 fn clean(text: &str) -> String {
-    let unseen = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
-            || matches!(c, '\u{e0000}'..='\u{e0fff}')
-    };
-    text.chars().take(TEXT_MAX).map(|c| if unseen(c) { '?' } else { c }).collect()
+    visible(text).chars().take(TEXT_MAX).collect()
 }
 
 /// The snapshots of a recording.
@@ -303,8 +298,11 @@ mod tests {
     fn names_do_nothing_to_a_log() {
         let name = "a\u{1b}[2J\nNov 22 root: all is well\0\u{202e}\u{2028}x";
         let alarm = Alarm::new("core_dump", name, &format!("{name} was killed"), 1, &[5]);
-        assert_eq!(alarm.subject, "a?[2J?Nov 22 root: all is well???x");
-        assert_eq!(alarm.reason, "a?[2J?Nov 22 root: all is well???x was killed");
+        assert_eq!(alarm.subject, r"a\33[2J\nNov 22 root: all is well\0\342\200\256\342\200\250x");
+        assert_eq!(
+            alarm.reason,
+            r"a\33[2J\nNov 22 root: all is well\0\342\200\256\342\200\250x was killed"
+        );
         assert_eq!(
             Alarm::new("x", &"\u{e4}".repeat(10_000), "", 1, &[]).subject.chars().count(),
             TEXT_MAX

@@ -1,5 +1,6 @@
 //! Processes that were killed: by a signal that dumps core, or because memory ran out.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
@@ -22,11 +23,62 @@ const CORE: [(u32, &str); 10] = [
 /// Of an exit code: a core was dumped.
 const DUMPED: u32 = 0x80;
 
-/// The signal that killed a process and dumps core, and whether it did; told by its first thread
-/// alone, as all have the same code.
-pub fn core_signal(exit: &TaskExit) -> Option<(&'static str, bool)> {
-    let (_, name) = CORE.iter().find(|(number, _)| *number == exit.code & 0x7f)?;
-    (exit.tid == exit.tgid).then_some((name, exit.code & DUMPED != 0))
+/// Most processes that were killed a moment ago and are remembered: their other threads end as well.
+const KILLED_MOST: usize = 1 << 12;
+
+/// A process that a signal killed which dumps core.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crash {
+    /// The process.
+    pub tgid: u32,
+    /// The thread that told it: the one that dumped core, if any did.
+    pub tid: u32,
+    /// When that ended, ns of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// The signal's name.
+    pub signal: &'static str,
+    /// Whether core was dumped.
+    pub dumped: bool,
+}
+
+/// Finds processes that a signal killed which dumps core, by the ends of their threads: those that
+/// still lived have the signal as their code (`do_group_exit`, kernel/exit.c, Linux 6.1). The first
+/// thread need not be one of them: it may have ended long before.
+#[derive(Debug, Default)]
+pub struct Crashes {
+    /// Since it was looked.
+    new: Vec<Crash>,
+    /// Those of the last two looks.
+    told: HashSet<u32>,
+    told_before: HashSet<u32>,
+}
+
+impl Crashes {
+    /// A thread ended.
+    pub fn ended(&mut self, exit: &TaskExit, time: u64) {
+        let Some((_, signal)) = CORE.iter().find(|(number, _)| *number == exit.code & 0x7f) else {
+            return;
+        };
+        let TaskExit { tid, tgid, code, .. } = *exit;
+        let dumped = code & DUMPED != 0;
+        if let Some(crash) = self.new.iter_mut().find(|crash| crash.tgid == tgid) {
+            if dumped && !crash.dumped {
+                (crash.tid, crash.time, crash.dumped) = (tid, time, true);
+            }
+        } else if self.new.len() < KILLED_MOST
+            && !self.told.contains(&tgid)
+            && !self.told_before.contains(&tgid)
+        {
+            self.new.push(Crash { tgid, tid, time, signal, dumped });
+        }
+    }
+
+    /// Those of which it was not told before.
+    pub fn take(&mut self) -> Vec<Crash> {
+        let told = self.new.iter().map(|crash| crash.tgid).collect();
+        self.told_before = std::mem::replace(&mut self.told, told);
+        std::mem::take(&mut self.new)
+    }
 }
 
 /// Counts processes that were killed because memory ran out (`oom_kill` of /proc/vmstat, which
@@ -63,18 +115,37 @@ pub fn oom_victim(line: &str) -> Option<(u32, &str)> {
 mod tests {
     use super::*;
 
-    fn exit(tid: u32, code: u32) -> TaskExit {
-        TaskExit { tid, tgid: 7, code, reserved: 0, start_time: 0, comm: [0; 16] }
+    fn crash(crashes: &mut Crashes, exits: &[(u32, u32)]) -> Vec<(u32, &'static str, bool)> {
+        for (tid, code) in exits {
+            let exit = TaskExit {
+                tid: *tid,
+                tgid: 7,
+                code: *code,
+                reserved: 0,
+                start_time: 0,
+                comm: [0; 16],
+            };
+            crashes.ended(&exit, u64::from(*tid));
+        }
+        crashes.take().iter().map(|crash| (crash.tid, crash.signal, crash.dumped)).collect()
     }
 
     #[test]
     fn signals_that_dump_core_once_a_process() {
-        assert_eq!(core_signal(&exit(7, 0x8b)), Some(("SIGSEGV", true)));
-        assert_eq!(core_signal(&exit(7, 6)), Some(("SIGABRT", false)));
+        let all = |exits: &[(u32, u32)]| crash(&mut Crashes::default(), exits);
+        assert_eq!(all(&[(7, 0x8b)]), [(7, "SIGSEGV", true)]);
+        assert_eq!(all(&[(7, 6)]), [(7, "SIGABRT", false)]);
         for code in [0, 9, 15, 2, 0x0b00, 0x100] {
-            assert_eq!(core_signal(&exit(7, code)), None, "{code:#x}");
+            assert_eq!(all(&[(7, code)]), [], "{code:#x}");
         }
-        assert_eq!(core_signal(&exit(8, 0x8b)), None, "another thread of it");
+        // Its threads in any order; the first one has ended before, by itself.
+        assert_eq!(all(&[(8, 11), (7, 11), (9, 0x8b)]), [(9, "SIGSEGV", true)]);
+        assert_eq!(all(&[(7, 0), (8, 0x8b)]), [(8, "SIGSEGV", true)]);
+        let mut crashes = Crashes::default();
+        assert_eq!(crash(&mut crashes, &[(8, 0x8b)]).len(), 1);
+        assert_eq!(crash(&mut crashes, &[(7, 0x8b)]), [], "another thread, at the next look");
+        assert_eq!(crash(&mut crashes, &[]), []);
+        assert_eq!(crash(&mut crashes, &[(7, 0x8b)]).len(), 1, "a process of the same number");
     }
 
     #[test]

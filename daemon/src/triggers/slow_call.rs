@@ -227,7 +227,14 @@ mod tests {
 
     fn record(tid: u32, nr: u16, entered: Option<u64>, exited: Option<u64>) -> CallRecord {
         let call = Call { nr, abi: Abi::Native, nargs: 0, args: [0; 6], strings: Vec::new() };
-        CallRecord { tid, call, entered, exited: exited.map(|time| (time, 0)), strings: 0 }
+        CallRecord {
+            tid,
+            call,
+            entered,
+            exited: exited.map(|time| (time, 0)),
+            strings: 0,
+            relative: 0,
+        }
     }
 
     #[test]

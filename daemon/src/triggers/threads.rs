@@ -8,6 +8,7 @@ use flightrec_format::abi::record::Comm;
 use flightrec_format::abi::slot::{KTHREAD, TaskSlot};
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
+use flightrec_format::units;
 
 use crate::snapshots::names::text;
 use crate::snapshots::quota::Owner;
@@ -180,17 +181,15 @@ pub fn is_kernel(slot: &TaskSlot) -> bool {
 
 /// Whether a control group is, or is in, a systemd unit.
 pub fn is_of_unit(meta: &Meta, cgroup: u64, unit: &str) -> bool {
-    meta.cgroups.get(&cgroup).is_some_and(|path| path.split('/').any(|part| part == unit))
+    meta.cgroups.get(&cgroup).is_some_and(|path| units::is_in(path, unit))
 }
 
 /// A control group for people: the unit that it is of, else its path.
 pub fn group(meta: &Meta, cgroup: u64) -> String {
-    const UNITS: [&str; 6] = [".service", ".scope", ".socket", ".mount", ".swap", ".slice"];
     let Some(path) = meta.cgroups.get(&cgroup) else {
         return if cgroup == 0 { "the machine".into() } else { format!("control group {cgroup}") };
     };
-    let unit = path.rsplit('/').find(|part| UNITS.iter().any(|end| part.ends_with(end)));
-    unit.unwrap_or(path).to_owned()
+    units::unit(path).unwrap_or(path).to_owned()
 }
 
 #[cfg(test)]
@@ -283,7 +282,7 @@ mod tests {
         let cgroups = groups.into_iter().map(|(id, path)| (id, path.to_owned())).collect();
         let meta = Meta { cgroups, ..Meta::default() };
         assert!(is_of_unit(&meta, 5, "web.service") && is_of_unit(&meta, 5, "system.slice"));
-        assert!(!is_of_unit(&meta, 5, "web") && !is_of_unit(&meta, 7, "web.service"));
+        assert!(is_of_unit(&meta, 5, "web") && !is_of_unit(&meta, 7, "web.service"));
         let texts = [1, 5, 6, 7, 0].map(|id| group(&meta, id));
         assert_eq!(texts, ["/", "web.service", "/machine/x", "control group 7", "the machine"]);
     }

@@ -14,7 +14,7 @@ use tracing::info;
 
 use super::blocked::Blocked;
 use super::calls::Calls;
-use super::crash::{OomKills, core_signal, oom_victim};
+use super::crash::{Crash, Crashes, OomKills, oom_victim};
 use super::errors::Errors;
 use super::feed::{Feed, New};
 use super::kernel_log::{KernelLog, is_wanted};
@@ -41,7 +41,7 @@ pub(super) struct Watch {
     feed: Feed,
     threads: Threads,
     looked: u64,
-    core_dumps: bool,
+    crashes: Option<Crashes>,
     oom_kills: Option<OomKills>,
     run_queue: Option<RunQueue>,
     blocked: Option<Blocked>,
@@ -78,7 +78,7 @@ impl Watch {
             feed: Feed::new(recording.live().clone()),
             threads: Threads::default(),
             looked: 0,
-            core_dumps: config.core_dump.enabled,
+            crashes: config.core_dump.enabled.then(Crashes::default),
             oom_kills: config.oom_kill.enabled.then(OomKills::default),
             run_queue: queue.enabled.then(|| RunQueue::new(ns(queue.longer_than), queue.nice)),
             blocked: blocked
@@ -141,16 +141,17 @@ impl Watch {
         let rings = news.rings.iter().map(|ring| events(ring));
         for event in Merge::new(rings) {
             self.threads.learn(&event);
-            let Body::TaskExit(exit) = event.body else { continue };
-            if let Some((signal, dumped)) = core_signal(&exit).filter(|_| self.core_dumps) {
-                let name = names::text(&exit.comm);
-                let core = if dumped { "core dumped" } else { "no core was dumped" };
-                let reason = format!("{name} ({}) was killed by {signal}, {core}", exit.tgid);
-                let owner = self.threads.owner(&self.proc, meta, exit.tid, event.time);
-                alarms.push(
-                    Alarm::new("core_dump", &name, &reason, event.time, &[exit.tid]).owned(owner),
-                );
+            if let (Body::TaskExit(exit), Some(crashes)) = (&event.body, &mut self.crashes) {
+                crashes.ended(exit, event.time);
             }
+        }
+        for crash in self.crashes.iter_mut().flat_map(Crashes::take) {
+            let Crash { tgid, tid, time, signal, dumped } = crash;
+            let name = self.threads.process(tid, time);
+            let core = if dumped { "core dumped" } else { "no core was dumped" };
+            let reason = format!("{name} ({tgid}) was killed by {signal}, {core}");
+            let owner = self.threads.owner(&self.proc, meta, tid, time);
+            alarms.push(Alarm::new("core_dump", &name, &reason, time, &[tid]).owned(owner));
         }
     }
 

@@ -6,7 +6,7 @@ use super::event::Call;
 use super::page::Page;
 use super::records::{Record, Records};
 use crate::abi::page::Lane;
-use crate::abi::record::{Abi, call_abi, fold, kind};
+use crate::abi::record::{Abi, StringStatus, call_abi, fold, kind};
 
 /// One record of a system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +19,10 @@ pub struct CallRecord {
     pub entered: Option<u64>,
     /// When it ended, and its return value; `None`: the record is of its beginning alone.
     pub exited: Option<(u64, i64)>,
-    /// Bit `i`: a string of argument `i` is there, or it is said that it could not be read.
+    /// Bit `i`: a string of argument `i` is there.
     pub strings: u8,
+    /// Bit `i`: it is, and does not begin as an absolute path does.
+    pub relative: u8,
 }
 
 /// The records of a page's system calls that are wanted, in order. Where the page is damaged it
@@ -96,7 +98,7 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
         Some(match record.kind {
             kind::ENTER => {
                 let exited = folded.map(|(ret, ns)| (time.saturating_add(ns), ret));
-                CallRecord { tid, call, entered: Some(time), exited, strings: 0 }
+                CallRecord { tid, call, entered: Some(time), exited, strings: 0, relative: 0 }
             }
             _ => CallRecord {
                 tid,
@@ -104,6 +106,7 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
                 entered: None,
                 exited: Some((time, word as i64)),
                 strings: 0,
+                relative: 0,
             },
         })
     }
@@ -136,15 +139,21 @@ impl Iterator for FirstCalls<'_> {
 }
 
 impl<F> Calls<'_, F> {
-    /// Which strings follow, by their arguments.
-    fn strings(&mut self) -> u8 {
-        let mut strings = 0;
+    /// Which strings follow that could be read, by their arguments, and which of these do not begin
+    /// as an absolute path does.
+    fn strings(&mut self) -> (u8, u8) {
+        let (mut strings, mut relative) = (0, 0);
         while self.records.peek() == Some(kind::STRING)
             && let Ok(Some(record)) = self.records.take()
         {
-            strings |= 1u8.checked_shl(u32::from(record.aux & 0xf)).unwrap_or(0);
+            let is_read = record.aux >> 4 & 0xf != StringStatus::Unreadable as u16;
+            if is_read {
+                let bit = 1u8.checked_shl(u32::from(record.aux & 0xf)).unwrap_or(0);
+                strings |= bit;
+                relative |= if record.body.first() == Some(&b'/') { 0 } else { bit };
+            }
         }
-        strings
+        (strings, relative)
     }
 }
 
@@ -159,7 +168,7 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Iterator for Calls<'_, F> {
                 kind::TIME => self.base = record.word()?,
                 kind::ENTER | kind::EXIT => {
                     if let Some(mut record) = self.record(record) {
-                        record.strings = self.strings();
+                        (record.strings, record.relative) = self.strings();
                         return Some(record);
                     }
                 }

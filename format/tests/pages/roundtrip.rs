@@ -4,7 +4,7 @@ use crate::support::{CPU, call, events, lanes, text};
 use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE, Refusal};
 use flightrec_format::abi::record::STRING_MAX;
 use flightrec_format::abi::record::StringStatus;
-use flightrec_format::decode::{Body, Call, CallRecord, Event, Page};
+use flightrec_format::decode::{Body, Call, CallRecord, Event, Page, Text};
 use flightrec_format::encode::{EncodeError, PageWriter};
 use flightrec_format::ring::Rings;
 use proptest::prelude::*;
@@ -44,7 +44,9 @@ proptest! {
             let (mut expected, mut strings) = (Vec::new(), Vec::new());
             for event in page.events() {
                 let bits = |call: &Call| {
+                    let is_read = |text: &&Text| text.status != StringStatus::Unreadable;
                     let arguments = call.strings.iter().filter(|text| text.index < 8);
+                    let arguments = arguments.filter(is_read);
                     arguments.fold(0u8, |bits, text| bits | 1 << text.index)
                 };
                 match event.body {

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::kinds::{IoComplete, Kind};
+use flightrec_format::abi::pointee::Shape;
 use flightrec_format::abi::record::{Act, StringStatus, errno};
 use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::{Body, Call, Event, Text};
@@ -226,7 +227,7 @@ impl Fds {
             self.keys.get(&tgid).and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
         let closed =
             self.closed.as_ref().filter(|(of, _)| *of == tid).map(|(_, names)| names.as_slice());
-        FdNames { table, first: closed.unwrap_or_default(), more: &[], lost: self.lost }
+        FdNames { table, first: closed.unwrap_or_default(), lost: self.lost, ..FdNames::default() }
     }
 
     /// Goes past an event. `threads` are as before it.
@@ -290,11 +291,18 @@ impl Fds {
                 }
             }
             Body::Fork(fork) if fork.tgid != fork.parent_tgid => {
-                let flags = self.pending.get(fork.parent_tid).filter(|p| p.role == Role::Clone);
-                let shares = flags.is_some_and(|p| {
-                    p.call.nargs > 0 && arg(&p.call, 0) & libc::CLONE_FILES as u32 != 0
-                });
-                self.fork(fork.parent_tgid, fork.tgid, shares);
+                // fork and vfork share none.
+                let shares = match self.pending.get(fork.parent_tid) {
+                    Some(Pending { role: role @ (Role::Clone | Role::Clone3), call, .. }) => {
+                        clone_flags(*role, call).map(|flags| flags & CLONE_FILES != 0)
+                    }
+                    _ => Some(false),
+                };
+                match shares {
+                    Some(shares) => self.fork(fork.parent_tgid, fork.tgid, shares),
+                    // What either closes may be closed for both.
+                    None => [fork.parent_tgid, fork.tgid].iter().for_each(|of| self.forget(*of)),
+                }
             }
             Body::Exec { exec, .. } => {
                 if exec.old_tid != exec.tid {
@@ -358,7 +366,15 @@ impl Fds {
         match role {
             Role::Open { dir, path, cloexec } => {
                 let dir = dir.filter(|_| known).map(|index| arg(call, index) as i32);
-                let name = self.opened(tgid, call, dir, path).or_else(|| given_up(call, path));
+                let name = match Opening::of(call, cloexec) {
+                    Opening::Path => self.opened(tgid, dir, string(call, path)),
+                    Opening::InRoot => {
+                        self.opened(tgid, dir, string(call, path).and_then(|path| within(&path)))
+                    }
+                    Opening::Unnamed => return self.set(tgid, made, None),
+                    Opening::Unknown => Some(Arc::from([])),
+                };
+                let name = name.or_else(|| given_up(call, path));
                 self.set(tgid, made, name.map(|name| File { name, cloexec: flag(call, cloexec) }));
             }
             Role::Make { name, cloexec } => {
@@ -407,13 +423,9 @@ impl Fds {
         }
     }
 
-    /// The name of what a call has opened.
-    fn opened(&self, tgid: u32, call: &Call, dir: Option<i32>, path: u8) -> Option<Arc<[u8]>> {
-        self.opened_in(tgid, dir, string(call, path)?)
-    }
-
     /// The name of what is opened by a path that may begin in a directory.
-    fn opened_in(&self, tgid: u32, dir: Option<i32>, path: Vec<u8>) -> Option<Arc<[u8]>> {
+    fn opened(&self, tgid: u32, dir: Option<i32>, path: Option<Vec<u8>>) -> Option<Arc<[u8]>> {
+        let path = path?;
         if path.first() == Some(&b'/') {
             return Some(path.into());
         }
@@ -539,16 +551,86 @@ fn arg(call: &Call, index: u8) -> u32 {
     call.args.get(usize::from(index)).map_or(0, |value| *value as u32)
 }
 
+/// `CLONE_FILES`
+const CLONE_FILES: u64 = libc::CLONE_FILES as u64;
+/// `CLONE_THREAD`
+const CLONE_THREAD: u64 = libc::CLONE_THREAD as u64;
+
+/// The flags of a call that makes a thread or a process; `None`: not recorded.
+fn clone_flags(role: Role, call: &Call) -> Option<u64> {
+    match role {
+        Role::Clone => call.args.first().copied().filter(|_| call.nargs > 0),
+        // `struct clone_args`, include/uapi/linux/sched.h.
+        Role::Clone3 => member(call, 0, Shape::CloneArgs, 0),
+        _ => None,
+    }
+}
+
+/// A member of 64 bits of a structure that an argument points to; `None`: not recorded.
+fn member(call: &Call, index: u8, shape: Shape, at: usize) -> Option<u64> {
+    let of_argument = |text: &&Text| text.argument() == usize::from(index);
+    let mut pointees = call.strings.iter().filter(of_argument).filter_map(Text::pointee);
+    let (_, _, bytes) = pointees.find(|(of, _, _)| *of == shape)?;
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+/// What the path means that a call is given which opens something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// What it says.
+    Path,
+    /// The same, with the directory as root (`RESOLVE_IN_ROOT`).
+    InRoot,
+    /// The directory of a file that has no name (`O_TMPFILE`).
+    Unnamed,
+    /// Its flags are not recorded.
+    Unknown,
+}
+
+impl Opening {
+    fn of(call: &Call, flags: Cloexec) -> Self {
+        /// `__O_TMPFILE`, include/uapi/asm-generic/fcntl.h; `O_TMPFILE` without `O_DIRECTORY`.
+        const TMPFILE: u64 = 0o20_000_000;
+        let (flags, resolve) = match flags {
+            Cloexec::Flag(index, _) if index < call.nargs => (arg(call, index).into(), 0),
+            Cloexec::How(index, _) => {
+                let of = |at| member(call, index, Shape::OpenHow, at);
+                let (Some(flags), Some(resolve)) = (of(0), of(16)) else { return Self::Unknown };
+                (flags, resolve)
+            }
+            Cloexec::Flag(..) => return Self::Unknown,
+            Cloexec::Always | Cloexec::Never => (0, 0),
+        };
+        if flags & TMPFILE != 0 {
+            Self::Unnamed
+        } else if resolve & libc::RESOLVE_IN_ROOT != 0 {
+            Self::InRoot
+        } else {
+            Self::Path
+        }
+    }
+}
+
+/// A path in a directory that is its root, from there; `None`: it may lead up, where it stays in
+/// that root.
+fn within(path: &[u8]) -> Option<Vec<u8>> {
+    let leads_up = path.split(|byte| *byte == b'/').any(|part| part == b"..");
+    let start = path.iter().take_while(|byte| **byte == b'/').count();
+    (!leads_up).then(|| path.get(start..).unwrap_or_default().to_vec())
+}
+
 fn flag(call: &Call, cloexec: Cloexec) -> Option<bool> {
     match cloexec {
+        Cloexec::How(index, bit) => {
+            member(call, index, Shape::OpenHow, 0).map(|flags| flags & u64::from(bit) != 0)
+        }
         Cloexec::Flag(index, bit) if index < call.nargs => Some(arg(call, index) & bit != 0),
-        Cloexec::Flag(..) | Cloexec::Unknown => None,
+        Cloexec::Flag(..) => None,
         Cloexec::Always => Some(true),
         Cloexec::Never => Some(false),
     }
 }
 
-/// A string argument; `...` behind it where it was cut.
 /// The name of what a call has opened by a path that was not recorded: [`FdNames::is_lost`].
 fn given_up(call: &Call, path: u8) -> Option<Arc<[u8]>> {
     let index = usize::from(path);
@@ -557,6 +639,7 @@ fn given_up(call: &Call, path: u8) -> Option<Arc<[u8]>> {
     (is_given && !is_read).then(|| Arc::from([]))
 }
 
+/// A string argument; `...` behind it where it was cut.
 fn string(call: &Call, index: u8) -> Option<Vec<u8>> {
     path(call.strings.iter().find(|text| text.index == index)?)
 }

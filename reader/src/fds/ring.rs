@@ -67,8 +67,14 @@ impl Fds {
                 let path = paths.iter().find(|text| text.index == 0);
                 // A path that was left out is lost, as that of a call is.
                 let name = match path {
-                    Some(path) => super::path(path)
-                        .and_then(|path| self.opened_in(tgid, Some(submit.fd), path)),
+                    // Its `struct open_how` may say that another directory is the root.
+                    Some(path)
+                        if io_op(submit.op) == Some("openat2")
+                            && path.bytes.first() == Some(&b'/') =>
+                    {
+                        Some(Arc::from([]))
+                    }
+                    Some(path) => self.opened(tgid, Some(submit.fd), super::path(path)),
                     None => Some(Arc::from([])),
                 };
                 Deed::Make(name)

@@ -12,8 +12,8 @@ pub(super) enum Cloexec {
     Always,
     /// It never is.
     Never,
-    /// In user memory, which is not recorded.
-    Unknown,
+    /// By this bit of the flags of the `struct open_how` that this argument points to.
+    How(u8, u32),
 }
 
 /// What a call does to descriptors.
@@ -45,13 +45,15 @@ pub(super) enum Role {
     Unshare,
     /// `clone`: tells whether the new process shares its creator's descriptors.
     Clone,
+    /// The same, by the `struct clone_args` that its argument points to.
+    Clone3,
 }
 
 /// `O_CLOEXEC`; `EFD_CLOEXEC`, `SOCK_CLOEXEC` and their kin are the same bit.
 pub(super) const CLOEXEC: u32 = libc::O_CLOEXEC as u32;
 
 pub(super) fn role(name: &str) -> Option<Role> {
-    use Cloexec::{Always, Flag, Never, Unknown};
+    use Cloexec::{Always, Flag, How, Never};
     let open = |dir, path, cloexec| Role::Open { dir, path, cloexec };
     // The names are those that /proc/PID/fd shows.
     let make = |name, cloexec| Role::Make { name, cloexec };
@@ -59,7 +61,7 @@ pub(super) fn role(name: &str) -> Option<Role> {
         "open" => open(None, 0, Flag(1, CLOEXEC)),
         "creat" => open(None, 0, Never),
         "openat" | "open_tree" | "open_tree_attr" => open(Some(0), 1, Flag(2, CLOEXEC)),
-        "openat2" => open(Some(0), 1, Unknown),
+        "openat2" => open(Some(0), 1, How(2, CLOEXEC)),
         "memfd_create" => Role::Memfd,
         "memfd_secret" => make("/secretmem", Flag(0, CLOEXEC)),
         "eventfd" => make("anon_inode:[eventfd]", Never),
@@ -88,6 +90,7 @@ pub(super) fn role(name: &str) -> Option<Role> {
         "close_range" => Role::CloseRange,
         "unshare" => Role::Unshare,
         "clone" => Role::Clone,
+        "clone3" => Role::Clone3,
         _ => return None,
     })
 }
@@ -152,6 +155,7 @@ pub fn makes_descriptor(name: &str) -> bool {
         role(name),
         None | Some(
             Role::Clone
+                | Role::Clone3
                 | Role::Close
                 | Role::CloseRange
                 | Role::Fcntl

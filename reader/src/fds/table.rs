@@ -79,6 +79,8 @@ pub struct FdNames<'a> {
     pub(super) first: &'a [Named],
     /// And these next.
     pub(super) more: &'a [Named],
+    /// Of an entry and its exit in one: what descriptors stood for when the call returned.
+    pub(super) made: Option<&'a [Named]>,
     /// Descriptors that are not here may stand for anything that was opened while events are
     /// missing.
     pub(super) lost: bool,
@@ -96,6 +98,14 @@ impl<'a> FdNames<'a> {
             Some((_, name)) => Some(&**name).filter(|name| !name.is_empty()),
             None => self.table?.name(fd),
         }
+    }
+
+    /// What a descriptor stands for that the call has returned: since then, and not, as
+    /// [`Self::get`], when it began.
+    pub fn made(&self, fd: i32) -> Option<&'a [u8]> {
+        let Some(made) = self.made else { return self.get(fd) };
+        let (_, name) = made.iter().find(|(known, _)| *known == fd)?;
+        Some(&**name).filter(|name| !name.is_empty())
     }
 
     /// Whether the path that `fd` stands for was left out, or the call that opened it is missing.
@@ -138,19 +148,26 @@ impl<'a> FdNames<'a> {
 pub struct Kept {
     first: Option<Named>,
     more: Vec<Named>,
+    /// Of an entry and its exit in one: those of the exit.
+    made: Option<Box<[Named]>>,
 }
 
 impl Kept {
     /// The names.
     pub fn names(&self) -> FdNames<'_> {
-        FdNames { table: None, first: self.first.as_slice(), more: &self.more, lost: false }
+        FdNames {
+            table: None,
+            first: self.first.as_slice(),
+            more: &self.more,
+            made: self.made.as_deref(),
+            lost: false,
+        }
     }
 
-    /// Adds names; those that are there already stay as they are.
-    pub fn append(&mut self, other: Self) {
-        for named in other.first.into_iter().chain(other.more) {
-            self.add(named);
-        }
+    /// Adds the names that the call's exit has: arguments have those of before the call, and what it
+    /// returned has its name since.
+    pub fn end(&mut self, exit: Self) {
+        self.made = Some(exit.first.into_iter().chain(exit.more).collect());
     }
 
     fn add(&mut self, named: Named) {
@@ -159,5 +176,37 @@ impl Kept {
         } else if self.names().known(named.0).is_none() {
             self.more.push(named);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(names: &[(i32, &str)]) -> Kept {
+        let mut kept = Kept::default();
+        for (fd, name) in names {
+            kept.add((*fd, name.as_bytes().into()));
+        }
+        kept
+    }
+
+    #[test]
+    fn arguments_are_of_before_the_call_and_results_of_after_it() {
+        // dup2(4, 41)
+        let (before, after) = (kept(&[(4, "/b"), (41, "/a")]), kept(&[(4, "/b"), (41, "/b")]));
+        let mut whole = before.clone();
+        whole.end(after.clone());
+        assert_eq!(
+            (whole.names().get(41), whole.names().made(41)),
+            (Some(&b"/a"[..]), Some(&b"/b"[..]))
+        );
+        assert_eq!(after.names().made(41), Some(&b"/b"[..]), "an exit by itself");
+        let mut closed = kept(&[(4, "/b")]);
+        closed.end(after);
+        assert_eq!((closed.names().get(41), closed.names().made(41)), (None, Some(&b"/b"[..])));
+        let mut lost = before;
+        lost.end(kept(&[(4, "/b")]));
+        assert_eq!(lost.names().made(41), None, "not known is not what was before");
     }
 }

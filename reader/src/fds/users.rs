@@ -35,12 +35,9 @@ impl Users {
 
 fn uses(call: &Call<'_>) -> bool {
     makes_descriptor(call.name)
-        || call
-            .arguments
-            .into_iter()
-            .flatten()
-            .take(ARGUMENTS)
-            .any(|argument| is_descriptor(argument) || is_directory(call.name, &argument.name))
+        || call.arguments.into_iter().flatten().take(ARGUMENTS).any(|argument| {
+            is_descriptor(call.name, argument) || is_directory(call.name, &argument.name)
+        })
 }
 
 /// Arguments of a call.

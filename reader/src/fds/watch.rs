@@ -11,9 +11,9 @@ use flightrec_format::decode::{Body, CallRecord};
 use flightrec_format::descriptors::Snapshot;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::arg;
 use super::processes::Processes;
 use super::role::{Role, Roles, role};
+use super::{CLONE_FILES, CLONE_THREAD, arg, clone_flags};
 use crate::source::Recording;
 
 /// Something changed while the snapshot was taken, or too near to it: what it shows may be from
@@ -161,12 +161,12 @@ impl Changes {
             Watch::Role(Role::Unshare) if !known || first & libc::CLONE_FILES as u32 != 0 => {
                 self.of_thread(record.tid, during, What::All);
             }
-            Watch::Role(Role::Clone)
-                if known
-                    && first & (libc::CLONE_FILES | libc::CLONE_THREAD) as u32
-                        == libc::CLONE_FILES as u32 =>
-            {
-                sharers.insert(record.tid);
+            // Flags that are not recorded may say so.
+            Watch::Role(role @ (Role::Clone | Role::Clone3)) => {
+                let flags = clone_flags(role, call).unwrap_or(CLONE_FILES);
+                if flags & (CLONE_FILES | CLONE_THREAD) == CLONE_FILES {
+                    sharers.insert(record.tid);
+                }
             }
             Watch::Role(Role::DupTo { .. }) if call.nargs >= 2 => {
                 self.of_thread(record.tid, during, What::One(arg(call, 1) as i32));
@@ -174,7 +174,7 @@ impl Changes {
             Watch::Role(Role::Fcntl)
                 if call.nargs >= 2
                     && !matches!(arg(call, 1) as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {}
-            Watch::Role(Role::Clone | Role::Unshare) => {}
+            Watch::Role(Role::Unshare) => {}
             Watch::Role(_) if !failed => {
                 if let Some(made) = ret {
                     self.of_thread(record.tid, end, What::One(made as i32));

@@ -2,9 +2,13 @@
 
 use flightrec_format::meta::Argument;
 
-/// Whether an argument is a file descriptor.
-pub fn is_descriptor(argument: &Argument) -> bool {
+/// Whether an argument of a call is a file descriptor of the process that makes it.
+pub fn is_descriptor(call: &str, argument: &Argument) -> bool {
     let name = argument.name.as_str();
+    // A number of another process.
+    if (call, name) == ("pidfd_getfd", "fd") {
+        return false;
+    }
     // `max_fd` of close_range is a bound. Pointers lead to descriptors in user memory.
     !argument.ctype.contains('*')
         && name != "max_fd"
@@ -50,15 +54,17 @@ mod tests {
         for (ctype, name) in
             [("unsigned int", "fd"), ("int", "dfd"), ("unsigned int", "fildes"), ("int", "fd_in")]
         {
-            assert!(is_descriptor(&argument(ctype, name)), "{name}");
+            assert!(is_descriptor("write", &argument(ctype, name)), "{name}");
         }
+        let other = argument("int", "fd");
+        assert!(!is_descriptor("pidfd_getfd", &other) && is_descriptor("read", &other));
         for (ctype, name) in [
             ("int *", "fildes"),
             ("unsigned int", "max_fd"),
             ("unsigned int", "nfds"),
             ("int", "n"),
         ] {
-            assert!(!is_descriptor(&argument(ctype, name)), "{name}");
+            assert!(!is_descriptor("write", &argument(ctype, name)), "{name}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! Numbers of calls on processes, signals, time and limits.
 
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use nix::sys::signal::Signal;
@@ -14,9 +16,22 @@ fn signals() -> impl Iterator<Item = Named> {
 /// Signals
 pub(super) static SIGNAL: LazySet = LazyLock::new(|| Set::values(signals()));
 
-/// The name of a signal; real-time signals have none.
-pub fn signal(number: u32) -> Option<&'static str> {
-    SIGNAL.name(u64::from(number))
+/// The kernel's first real-time signal and its last (`SIGRTMIN`, `_NSIG`;
+/// arch/x86/include/uapi/asm/signal.h, include/uapi/asm-generic/signal.h). The C library keeps the
+/// first two to itself, and calls the third its `SIGRTMIN`.
+const REAL_TIME: RangeInclusive<u32> = 32..=64;
+
+/// The name of a signal; of a real-time one by its place among the kernel's, as strace names it:
+/// `SIGRTMIN`, `SIGRT_8`.
+pub fn signal(number: u32) -> Option<Cow<'static, str>> {
+    match SIGNAL.name(u64::from(number)) {
+        Some(name) => Some(name.into()),
+        None if number == *REAL_TIME.start() => Some("SIGRTMIN".into()),
+        None if REAL_TIME.contains(&number) => {
+            Some(format!("SIGRT_{}", number - REAL_TIME.start()).into())
+        }
+        None => None,
+    }
 }
 
 /// `personality`: what the kernel imitates (`PER_MASK`, include/uapi/linux/personality.h), and how

@@ -126,8 +126,7 @@ impl Calls {
         // What the kernel told when it returned.
         let told = |text: &Text| text.pointee().is_some_and(|(_, told, _)| told);
         call.strings.extend(begun.strings.drain(..).filter(told));
-        // What its arguments stood for then; what it made it made since.
-        entry.names.append(std::mem::take(&mut exit.names));
+        entry.names.end(std::mem::take(&mut exit.names));
         let wall = Some(entry.known.wall_ns);
         if merge == Merging::AtExit {
             exit.names = std::mem::take(&mut entry.names);

@@ -96,6 +96,10 @@ pub const UNTIMED_NS: u64 = 10_000_000;
 pub enum Part {
     /// A path that it was given.
     Paths,
+    /// The same, which the recorder could not read: it was not in memory at that moment.
+    UnreadPaths,
+    /// The directory that a path is relative to.
+    Directories,
     /// Arguments behind the first.
     Arguments,
     /// What a descriptor stands for that it was given: the path by which it was opened, or the call
@@ -112,6 +116,8 @@ impl Part {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Paths => "paths",
+            Self::UnreadPaths => "unread_paths",
+            Self::Directories => "directories",
             Self::Arguments => "arguments",
             Self::Descriptors => "descriptors",
             Self::ExitTimes => "exit_times",

@@ -54,7 +54,7 @@ impl Entries {
                 self.open.begin(tid, call, || Entry { call: call.clone(), path, lacks });
                 (CallFacts { took: Took::Nothing, path, lacks, ..CallFacts::default() }, None)
             }
-            Body::Exit { call, .. } => {
+            Body::Exit { call, ret, .. } => {
                 let same = |entry: &Entry| {
                     found.entered.is_some()
                         && (entry.call.nr, entry.call.abi) == (call.nr, call.abi)
@@ -66,6 +66,9 @@ impl Entries {
                     Some(entry) => (about(call, false).0, entry.lacks),
                     None => about(call, true),
                 };
+                // There was none that anybody could read.
+                let is_none = *ret == -i64::from(libc::EFAULT);
+                let lacks = lacks.filter(|part| !is_none || *part != Part::UnreadPaths);
                 (
                     CallFacts { took, path, lacks, ..CallFacts::default() },
                     entry.map(|entry| entry.call),

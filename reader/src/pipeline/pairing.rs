@@ -52,6 +52,8 @@ struct ThreadPlace {
 struct Pending {
     nr: u16,
     abi: Abi,
+    /// Its number, where that is beyond all tables ([`NR_INVALID`]).
+    beyond: Option<u64>,
     /// `Some`: calls of this thread may be missing behind it, but for those on this CPU.
     doubted: Option<u16>,
     /// Its item in the delay line, where a string of it is still to come.
@@ -232,7 +234,8 @@ impl Pairing {
                 let doubted = (time < self.holes.whole()).then_some(cpu);
                 self.has_doubts |= doubted.is_some();
                 let Call { nr, abi, .. } = *call;
-                let pending = Pending { nr, abi, doubted, incomplete, executed: false };
+                let beyond = call.args.first().copied().filter(|_| nr == NR_INVALID);
+                let pending = Pending { nr, abi, beyond, doubted, incomplete, executed: false };
                 if self.places.len() >= THREADS_MAX && !self.has_room(tid, time) {
                     item.waiting = false;
                     return;
@@ -358,8 +361,8 @@ impl Pending {
     }
 
     /// Whether this entry's call is the one that returns; if so, the exit is given the number and
-    /// table under which it was entered: `rt_sigreturn` leaves none, and executing a program
-    /// leaves execve's of the new program's width (`set_personality_64bit`,
+    /// table under which it was entered: the record of an exit has no number beyond all tables,
+    /// `rt_sigreturn` leaves none, and executing a program leaves execve's of the new program's width (`set_personality_64bit`,
     /// arch/x86/kernel/process_64.c).
     fn ends_with(self, call: &mut Call, line: &mut DelayLine) -> bool {
         if let Some(number) = self.incomplete {
@@ -371,6 +374,9 @@ impl Pending {
         }
         if lost || call.nr == self.nr {
             (call.nr, call.abi) = (self.nr, self.abi);
+            if let (Some(number), Some(first)) = (self.beyond, call.args.first_mut()) {
+                (*first, call.nargs) = (number, 1);
+            }
             return true;
         }
         false

@@ -158,7 +158,7 @@ pub enum SourceError {
     #[error(transparent)]
     Files(#[from] files::FilesError),
     /// Neither rings nor files.
-    #[error("{live}\nnor are there files of an earlier recording: {files}")]
+    #[error("{live}; nor are there files of an earlier recording: {files}")]
     Nothing {
         /// What is wrong with the rings.
         live: Box<SourceError>,

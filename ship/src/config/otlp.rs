@@ -1,5 +1,6 @@
 //! `[otlp]`: a collector of OpenTelemetry.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use flightrec_settings::Span;
@@ -104,9 +105,9 @@ impl Otlp {
     /// Refuses what can't be; names the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         self.check_endpoint().map_err(|what| ("otlp.endpoint", what))?;
-        if let Some(line) = self.headers.iter().find(|line| header(line).is_none()) {
-            let name = line.split(':').next().unwrap_or_default();
-            let what = format!("{name:?} is no header: write \"name: value\"");
+        if let Some(at) = self.headers.iter().position(|line| header(line).is_none()) {
+            // Any part of it may be what is secret.
+            let what = format!("line {} is no header: write \"name: value\"", at + 1);
             return Err(("otlp.headers", what));
         }
         let spans = [
@@ -160,7 +161,8 @@ impl Otlp {
             return Err("gRPC has no path: name the server and its port alone".into());
         }
         let host = url.host_str().unwrap_or_default();
-        let is_here = host == "localhost" || host.starts_with("127.") || host == "[::1]";
+        let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
         if url.scheme() == "http" && !is_here && !self.allow_http {
             return Err(format!(
                 "{} has no TLS: whoever is on the way reads what is told; if that is wanted, set \

@@ -96,7 +96,11 @@ fn wrong_files_name_the_line_and_what_would_be_right() {
             "f.toml:2: otlp.endpoint: a password does not stand here",
         ),
         ("[otlp]\nprotocol = \"udp\"", "f.toml:2: otlp.protocol: unknown variant `udp`"),
-        ("[otlp]\nheaders = [\"a b: c\"]", "f.toml:2: otlp.headers: \"a b\" is no header"),
+        ("[otlp]\nheaders = [\"a b: c\"]", "f.toml:2: otlp.headers: line 1 is no header"),
+        (
+            "[otlp]\nendpoint = \"http://127.evil.example:4318\"",
+            "f.toml:2: otlp.endpoint: http://127.evil.example:4318 has no TLS",
+        ),
         ("[otlp]\nspans = 5000", "f.toml:2: otlp.spans: 5000 is not within 0 to 1000"),
         ("[otlp]\nwaiting = 0", "f.toml:2: otlp.waiting: 0 is not within 1 to 10000"),
         (

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -74,8 +74,10 @@ pub struct Tool {
     program: PathBuf,
     memory: Size,
     limit: Duration,
-    /// What is left out.
-    redaction: Vec<String>,
+    /// Which strings are written.
+    strings: &'static str,
+    /// What is hidden in texts: regular expressions, one a line.
+    patterns: String,
 }
 
 impl Tool {
@@ -90,10 +92,24 @@ impl Tool {
 
     /// This one.
     pub(crate) fn new(program: PathBuf, config: &Config) -> Self {
-        let mut redaction = vec![format!("--strings={}", config.ship.strings.name())];
-        redaction.extend(config.ship.patterns.iter().map(|pattern| format!("--hide={pattern}")));
         let (memory, limit) = (config.limits.memory, config.limits.make_timeout.duration());
-        Self { program, memory, limit, redaction }
+        let line = |pattern: &String| pattern.replace('\n', r"\n") + "\n";
+        let patterns = config.ship.patterns.iter().map(line).collect();
+        Self { program, memory, limit, strings: config.ship.strings.name(), patterns }
+    }
+
+    /// Has a run leave out what is not to be told. Patterns tell what is secret, and arguments are
+    /// seen by all users of the machine: so it reads them.
+    fn redact(&self, command: &mut Command) -> Result<(), ToolError> {
+        command.arg(format!("--strings={}", self.strings));
+        if self.patterns.is_empty() {
+            return Ok(());
+        }
+        let mut file = self.memory_file("patterns")?;
+        let written = file.write_all(self.patterns.as_bytes()).and_then(|()| file.rewind());
+        written.map_err(|e| self.start(e))?;
+        command.arg("--hide-from=/dev/stdin").stdin(file);
+        Ok(())
     }
 
     /// Makes the tables of a recording's file into a new directory; whether nothing of its window
@@ -120,7 +136,8 @@ impl Tool {
     /// See [`ToolError`].
     pub async fn answer(&self, file: &Path, spans: u32) -> Result<String, ToolError> {
         let mut command = self.command();
-        command.args(["why", "--format=json"]).args(&self.redaction);
+        command.args(["why", "--format=json"]);
+        self.redact(&mut command)?;
         if spans > 0 {
             command.arg(format!("--spans={spans}"));
         }
@@ -161,13 +178,9 @@ impl Tool {
     ) -> Result<bool, ToolError> {
         let file_arg = [OsStr::new("--file"), file.as_os_str()];
         let mut command = self.command();
-        command
-            .arg(name)
-            .args(args)
-            .args(&self.redaction)
-            .args(["--strict", "--output"])
-            .arg(out)
-            .args(file_arg);
+        command.arg(name).args(args);
+        self.redact(&mut command)?;
+        command.args(["--strict", "--output"]).arg(out).args(file_arg);
         let (ended, mut err) = self.ended(name, command).await?;
         match ended.code() {
             Some(0) => Ok(true),
@@ -178,7 +191,7 @@ impl Tool {
 
     /// What a run prints.
     async fn text(&self, name: &str, mut command: Command) -> Result<String, ToolError> {
-        let mut out = self.memory_file()?;
+        let mut out = self.memory_file("said")?;
         command.stdout(out.try_clone().map_err(|e| self.start(e))?);
         let (ended, mut err) = self.ended(name, command).await?;
         if !matches!(ended.code(), Some(0 | NOTHING)) {
@@ -195,8 +208,8 @@ impl Tool {
     }
 
     /// A file in memory takes whatever is written; a pipe would have to be read meanwhile.
-    fn memory_file(&self) -> Result<File, ToolError> {
-        let file = memfd_create("said", MFdFlags::MFD_CLOEXEC);
+    fn memory_file(&self, name: &str) -> Result<File, ToolError> {
+        let file = memfd_create(name, MFdFlags::MFD_CLOEXEC);
         Ok(file.map_err(|e| self.start(e.into()))?.into())
     }
 
@@ -214,7 +227,7 @@ impl Tool {
         mut command: Command,
     ) -> Result<(ExitStatus, File), ToolError> {
         let start = |source| self.start(source);
-        let err = self.memory_file()?;
+        let err = self.memory_file("said")?;
         command.stderr(err.try_clone().map_err(start)?);
         let mut child = command.spawn().map_err(start)?;
         let limit = self.limit;
@@ -278,9 +291,9 @@ mod tests {
     #[tokio::test]
     async fn how_it_is_called_and_how_it_ends() {
         let args = r#"
-            all="--memory 256MiB export --format=parquet --traces --strings=all --hide=a b"
-            all="$all --strict --output /out --file /x.flight"
-            test "$*" = "$all" -a "$TZ" = UTC || exit 2"#;
+            all="--memory 256MiB export --format=parquet --traces --strings=all"
+            all="$all --hide-from=/dev/stdin --strict --output /out --file /x.flight"
+            test "$*" = "$all" -a "$TZ" = UTC -a "$(cat /dev/stdin)" = "a b" || exit 2"#;
         assert_eq!(of(args).await, Ok(true));
         assert_eq!(of("exit 3").await, Ok(false));
         for (script, said) in [

@@ -13,10 +13,13 @@ use super::{BlockEntry, CallKey, CpuEntry};
 /// Greatest number of an error.
 const ERRNO_MAX: i64 = 4095;
 
+/// `EFAULT`
+const EFAULT: i64 = 14;
+
 /// What records of a call lack, a bit for each argument.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// There is no string of it, and it is no null pointer, or is missing itself.
+    /// There is no string of it that could be read, and it is no null pointer, or is missing itself.
     pub strings: u8,
     /// It is missing itself.
     pub arguments: u8,
@@ -30,12 +33,21 @@ impl Missing {
         for (index, value) in call.args.iter().enumerate() {
             let is_given = index < nargs;
             let has_string = || {
-                call.strings.iter().any(|text| text.is_string() && usize::from(text.index) == index)
+                call.strings.iter().any(|text| {
+                    text.is_string()
+                        && usize::from(text.index) == index
+                        && text.status != StringStatus::Unreadable
+                })
             };
             missing.arguments |= u8::from(!is_given) << index;
             missing.strings |= u8::from((!is_given || *value != 0) && !has_string()) << index;
         }
         missing
+    }
+
+    /// Without what an entry says could not be read: the call's exit may have it.
+    fn without(self, unread: u8) -> Self {
+        Self { strings: self.strings & !unread, ..self }
     }
 
     /// What either of two lacks.
@@ -59,6 +71,10 @@ pub(super) fn entry<'p>(
             made.take(&event, lone);
         }
         lone.extend(made.begun.take());
+    }
+    while let Some((tid, _)) = made.unread.first_key_value() {
+        let tid = *tid;
+        made.give_up(tid);
     }
     let cpus = made.cpus.into_iter().map(|(cpu, (_, idles, ends_idle))| CpuEntry {
         cpu,
@@ -95,6 +111,8 @@ struct Making {
     /// Some paths are not recorded whole.
     vague: bool,
     missing: BTreeMap<CallKey, Missing>,
+    /// By thread: the call that it is in, with the strings that could not be read when it began.
+    unread: BTreeMap<u32, (CallKey, u8)>,
     /// The longest of the calls that ended within their records, ns.
     longest: u64,
     /// The beginning before the next event, which may be the end of that call.
@@ -116,12 +134,23 @@ impl Making {
         match &event.body {
             Body::Enter(call) => {
                 self.call(call);
-                let missing = self.missing.entry(key(call)).or_default();
-                *missing = missing.and(Missing::of(call));
+                self.give_up(event.tid);
+                let unread = unread(call);
+                self.lacks(key(call), Missing::of(call).without(unread));
+                if unread != 0 {
+                    self.unread.insert(event.tid, (key(call), unread));
+                }
                 self.begun = Some(Lone { time: event.time, tid: event.tid, end: None });
             }
             Body::Exit { call, ret, entered } => {
                 self.call(call);
+                // There was none that anybody could read.
+                if *ret == -EFAULT {
+                    self.unread.remove(&event.tid);
+                } else if let Some((_, strings)) = self.unread.get_mut(&event.tid) {
+                    *strings &= Missing::of(call).strings;
+                    self.give_up(event.tid);
+                }
                 match entered {
                     Some(entered) => {
                         self.longest = self.longest.max(event.time.saturating_sub(*entered));
@@ -188,6 +217,18 @@ impl Making {
         }
     }
 
+    fn lacks(&mut self, key: CallKey, missing: Missing) {
+        let all = self.missing.entry(key).or_default();
+        *all = all.and(missing);
+    }
+
+    /// What could not be read when a thread's call began is not read.
+    fn give_up(&mut self, tid: u32) {
+        if let Some((key, strings)) = self.unread.remove(&tid) {
+            self.lacks(key, Missing { strings, arguments: 0 });
+        }
+    }
+
     fn call(&mut self, call: &Call) {
         self.calls.insert(key(call));
         call.strings.iter().filter(|text| text.is_string()).for_each(|text| self.path(text));
@@ -200,6 +241,13 @@ impl Making {
             StringStatus::Cut | StringStatus::Ends => self.vague = true,
         }
     }
+}
+
+/// The strings of a call that could not be read, a bit for each.
+fn unread(call: &Call) -> u8 {
+    let is_unread = |text: &&Text| text.is_string() && text.status == StringStatus::Unreadable;
+    let bit = |text: &Text| 1u8.checked_shl(text.index.into()).unwrap_or(0);
+    call.strings.iter().filter(is_unread).fold(0, |bits, text| bits | bit(text))
 }
 
 fn key(call: &Call) -> CallKey {

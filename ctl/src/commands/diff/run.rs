@@ -8,11 +8,12 @@ use super::show::About;
 use super::topic::{self, Topic, Words};
 use super::{DiffFormat, DiffPlan, Earlier, show};
 use crate::exit::Exit;
-use crate::output::{Output, is_broken_pipe, note};
+use crate::output::{Output, is_broken_pipe};
 use crate::report::minutes::{Minutes, SumsTold};
 use crate::report::pass::{self, Scope};
 use crate::report::{Period, Several, Table};
 use crate::window::Edge;
+use flightrec_cli::note;
 
 /// Most groups that are told apart in a window.
 const GROUPS: usize = 8192;

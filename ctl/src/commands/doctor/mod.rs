@@ -21,11 +21,12 @@ pub use self::machine::Machine;
 use super::prelude::*;
 use crate::control::ControlError;
 use crate::human::counted;
-use crate::output::{Output, told};
+use crate::output::Output;
 use crate::schema::document;
 use crate::source::Origin;
 use crate::state::State;
 use crate::text::printable;
+use flightrec_cli::told;
 
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]

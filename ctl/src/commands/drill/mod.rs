@@ -17,9 +17,10 @@ use super::prelude::*;
 use super::why;
 use crate::control::{Client, ControlError};
 use crate::options::recorder::RUNTIME_DIR;
-use crate::output::{Output, note};
+use crate::output::Output;
 use crate::source::Origin;
 use crate::value::stretch;
+use flightrec_cli::note;
 
 /// Shortest time that the lock may be held: less is lost among what else happens.
 const HOLD_LEAST: Duration = Duration::from_millis(50);

@@ -19,6 +19,7 @@ use nix::unistd::{Pid, geteuid, getppid};
 
 use crate::control::Client;
 use crate::follow::stop::Stop;
+use flightrec_cli::note;
 
 /// The daemon.
 const PROGRAM: &str = "flightd";
@@ -117,24 +118,24 @@ impl Recorder {
             self.check()?;
             let ended = self.daemon.as_mut().map(Child::try_wait).transpose()?.flatten();
             if let Some(status) = ended {
-                bail!("flightd ended ({status}):\n{}", self.said());
+                self.tell();
+                bail!("flightd ended ({status})");
             }
-            let limit = READY_WITHIN.as_secs();
-            ensure!(
-                begun.elapsed() < READY_WITHIN,
-                "flightd does not answer after {limit} s:\n{}",
-                self.said()
-            );
+            if begun.elapsed() >= READY_WITHIN {
+                self.tell();
+                bail!("flightd does not answer after {} s", READY_WITHIN.as_secs());
+            }
             std::thread::sleep(NAP);
         }
         Ok(())
     }
 
-    fn said(&self) -> String {
-        fs::read(self.log()).map_or_else(
-            |e| format!("(no log: {e})"),
-            |log| String::from_utf8_lossy(&log).trim_end().to_owned(),
-        )
+    /// Shows what the daemon logged.
+    fn tell(&self) {
+        match fs::read(self.log()) {
+            Ok(log) => String::from_utf8_lossy(&log).lines().for_each(note),
+            Err(e) => note(&format!("it has no log: {e}")),
+        }
     }
 }
 

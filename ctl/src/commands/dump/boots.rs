@@ -11,11 +11,12 @@ use super::plan::BootsPlan;
 use crate::boots::id_text;
 use crate::exit::Exit;
 use crate::options::format::FormatArg;
-use crate::output::{Output, note, refuse};
+use crate::output::{Output, refuse};
 use crate::schema::Versioned;
 use crate::source::files::catalog::BootFiles;
 use crate::source::files::session::SessionSource;
 use crate::source::{Clock, history};
+use flightrec_cli::note;
 
 /// Lists the boots that there are files of.
 pub fn run(plan: &BootsPlan) -> Result<Exit> {

@@ -15,7 +15,7 @@ use crate::human::counted;
 use crate::left_out::LeftOuts;
 use crate::narrowing::Narrowing;
 use crate::options::kernel_dump::KernelDump;
-use crate::output::{Output, is_broken_pipe, note, refuse};
+use crate::output::{Output, is_broken_pipe, refuse};
 use crate::print::{self, Going};
 use crate::progress::Progress;
 use crate::render::{Format, Render, Start};
@@ -27,6 +27,7 @@ use crate::text::coverage::Telling;
 use crate::wall::WallClock;
 use crate::window::{Edge, Window, with_leads};
 use crate::windows::Windows;
+use flightrec_cli::note;
 
 /// Prints events.
 pub fn run(plan: &EventsPlan) -> Result<Exit> {

@@ -21,13 +21,14 @@ use crate::commands::ps::requests::{RequestInFlight, requests};
 use crate::commands::ps::{WITHOUT_TABLE, tell_missing};
 use crate::exit::Exit;
 use crate::options::format::FormatArg;
-use crate::output::{Output, note, refuse};
+use crate::output::{Output, refuse};
 use crate::schema::Versioned;
 use crate::source::anchor::Files;
 use crate::source::vmcore::Image;
 use crate::source::{Source, VmcoreSource};
 use crate::text::{Options, Renderer, printable};
 use crate::window::{Edge, Window, with_leads};
+use flightrec_cli::note;
 
 /// Shows what was asked for.
 pub fn run(plan: &VmcorePlan) -> Result<Exit> {

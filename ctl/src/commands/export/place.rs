@@ -4,10 +4,10 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::output::OutputError;
+use crate::output::{OutputError, replaceable};
 
 /// A file, or a directory, that gets its name when it is whole; without that it is removed.
 #[derive(Debug)]
@@ -68,9 +68,7 @@ impl Partial {
     }
 
     fn new(path: &Path, force: bool, files: Option<fn(&str) -> bool>) -> Result<Self, OutputError> {
-        if !force && path.symlink_metadata().is_ok() {
-            return Err(OutputError::Exists(path.into()));
-        }
+        replaceable(path, force)?;
         Ok(Self { path: path.into(), part: part(path)?, files, is_kept: false })
     }
 
@@ -117,18 +115,4 @@ impl Drop for Partial {
             };
         }
     }
-}
-
-/// Whether nothing can be replaced there, nor given a name: a pipe or a device.
-pub(crate) fn is_stream(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| {
-        let kind = metadata.file_type();
-        kind.is_fifo() || kind.is_char_device() || kind.is_socket()
-    })
-}
-
-/// Opens such a one.
-pub(crate) fn stream(path: &Path) -> Result<File, OutputError> {
-    let failed = |source: io::Error| OutputError::Io { path: path.into(), source };
-    OpenOptions::new().write(true).open(path).map_err(failed)
 }

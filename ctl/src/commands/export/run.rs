@@ -23,9 +23,10 @@ use crate::commands::dump::events::{Dump, Target, question};
 use crate::exit::Exit;
 use crate::export::Export;
 use crate::memory;
-use crate::output::{Output, note};
+use crate::output::{Output, is_stream, refuse, stream};
 use crate::render::Format;
 use crate::source::history;
+use flightrec_cli::note;
 
 /// Exports what was asked for.
 pub(super) fn run(plan: &ExportPlan) -> Result<Exit> {
@@ -64,13 +65,11 @@ impl<'a> Exported<'a> {
             None if files(plan.format).is_some() => {
                 bail!("this format has several files: name a directory with -o");
             }
-            Some(path) if files(plan.format).is_some() && place::is_stream(path) => {
+            Some(path) if files(plan.format).is_some() && is_stream(path) => {
                 bail!("{} is no directory, and this format has several files", path.display());
             }
-            Some(path) if !plan.force && !place::is_stream(path) => {
-                crate::output::refuse(path, false)?;
-            }
-            _ => {}
+            Some(path) => refuse(path, plan.force)?,
+            None => {}
         }
         let exporter: Box<dyn Exporter> = match plan.format {
             ExportFormat::Perfetto => Box::new(Perfetto::new()),
@@ -98,8 +97,8 @@ impl Target for Exported<'_> {
         let Some(path) = &self.plan.output else {
             return Ok(checked(Box::new(io::stdout()), &self.export, None));
         };
-        if place::is_stream(path) {
-            return Ok(checked(Box::new(place::stream(path)?), &self.export, Some(path)));
+        if is_stream(path) {
+            return Ok(checked(Box::new(stream(path)?), &self.export, Some(path)));
         }
         if let Some(files) = files(self.plan.format) {
             self.partial.replace(Some(Partial::directory(path, self.plan.force, files)?));
@@ -137,7 +136,7 @@ fn is_binary(format: ExportFormat) -> bool {
 
 /// Where there is room for what waits to be written: the output's directory.
 fn beside(plan: &ExportPlan) -> PathBuf {
-    let path = plan.output.as_deref().filter(|path| !place::is_stream(path));
+    let path = plan.output.as_deref().filter(|path| !is_stream(path));
     match path.and_then(Path::parent) {
         None => std::env::temp_dir(),
         Some(dir) if dir.as_os_str().is_empty() => PathBuf::from("."),

@@ -19,12 +19,13 @@ use crate::exit::Exit;
 use crate::follow::follower::{Answer, Beginning, Follower};
 use crate::follow::stop::Stop;
 use crate::formats;
-use crate::output::{Output, is_broken_pipe, note, refuse};
+use crate::output::{Output, is_broken_pipe, refuse};
 use crate::print::Pass;
 use crate::render::{Following, Format};
 use crate::source::{News, SourceError};
 use crate::text::coverage::lacking;
 use crate::window::{Window, nanos};
+use flightrec_cli::note;
 
 /// How often a long round looks whether the end has come, in events.
 const LOOK: u64 = 1024;

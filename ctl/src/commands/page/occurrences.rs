@@ -140,7 +140,7 @@ impl Occurrences {
 /// Where an event is drawn, how long it took, what it is, and who is behind it.
 fn told(plain: &Plain, seen: &Seen<'_>) -> Option<(Place, u64, Sort, [String; 2])> {
     let text = |comm: &Comm| printable(trim(comm)).into_owned();
-    let name = |number: u32| signal(number).map_or_else(|| number.to_string(), str::to_owned);
+    let name = |number: u32| signal(number).map_or_else(|| number.to_string(), Into::into);
     match plain.kind() {
         Kind::Interrupt => {
             let of = Interrupt::read(plain.bytes())?;

@@ -18,26 +18,27 @@ use super::lines::Raw;
 use super::plan::PagePlan;
 use super::survey::{Both, Survey};
 use super::tables::{histogram, reports, tables};
-use crate::commands::export::place::{self, Partial};
+use crate::commands::export::place::Partial;
 use crate::commands::why::run::{Answered, answered};
 use crate::exit::Exit;
 use crate::fds::Naming;
 use crate::filter::FilterPlan;
 use crate::memory;
-use crate::output::{OutputError, is_broken_pipe, note};
+use crate::output::{OutputError, is_broken_pipe, is_stream, refuse, stream};
 use crate::progress::Progress;
 use crate::report::minutes::Wanted;
 use crate::report::pass::{Scope, make_with};
 use crate::report::{Period, Report, Table};
 use crate::source::HistoryPlace;
 use crate::window::{Edge, Window};
+use flightrec_cli::note;
 
 /// Makes it, and writes it.
 pub(super) fn run(plan: &PagePlan) -> Result<Exit> {
     plan.redact.begin();
     let zone = crate::zone::system();
-    if let Some(path) = plan.output.as_deref().filter(|path| !place::is_stream(path)) {
-        crate::output::refuse(path, plan.force)?;
+    if let Some(path) = plan.output.as_deref() {
+        refuse(path, plan.force)?;
     }
     let progress = Progress::start("making the page");
     let made = make(plan, &zone)?;
@@ -66,8 +67,8 @@ fn write(path: Option<&Path>, force: bool, text: &[u8]) -> Result<()> {
         return Ok(out.flush()?);
     };
     let failed = |source| OutputError::Io { path: path.into(), source };
-    if place::is_stream(path) {
-        return Ok(place::stream(path)?.write_all(text).map_err(failed)?);
+    if is_stream(path) {
+        return Ok(stream(path)?.write_all(text).map_err(failed)?);
     }
     let (partial, mut file) = Partial::file(path, force)?;
     file.write_all(text).map_err(failed)?;

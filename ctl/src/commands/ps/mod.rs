@@ -18,13 +18,14 @@ use crate::filter::{Names, comm};
 use crate::human::counted;
 use crate::options::color::{ColorArg, ColorArgs};
 use crate::options::kernel_dump::KernelDump;
-use crate::output::{Output, note};
+use crate::output::Output;
 use crate::schema::document;
 use crate::source::{self, Origin, Recording, Source, Stacks};
 use crate::text::{Options, Renderer};
 use crate::value::{id, session};
 use crate::window::{Window, with_leads};
 use flightrec_analysis::TaskState;
+use flightrec_cli::note;
 
 /// What it means that the dump lacks the table of threads.
 pub(super) const WITHOUT_TABLE: &str =

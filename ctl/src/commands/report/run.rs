@@ -5,9 +5,10 @@ use anyhow::Result;
 use super::args::ReportFormat;
 use super::plan::SumPlan;
 use crate::exit::Exit;
-use crate::output::{Output, is_broken_pipe, note};
+use crate::output::{Output, is_broken_pipe};
 use crate::report::minutes::{self, Minutes};
 use crate::report::{csv, folded, json, pass, text};
+use flightrec_cli::note;
 
 /// Makes it.
 pub(super) fn run(plan: &SumPlan) -> Result<Exit> {

@@ -19,13 +19,14 @@ use crate::human::{bytes, counted};
 use crate::options::past::{Past, PastArgs};
 use crate::options::target::TargetArgs;
 use crate::options::window::WindowArgs;
-use crate::output::{OutputError, note};
+use crate::output::OutputError;
 use crate::source::history::{self, Chapter, Foretold, Go, Visitor};
 use crate::target::Target;
 use crate::text::coverage::{Seam, clock_lines, lines as words, unknown_lane};
 use crate::wall::WallClock;
 use crate::windows::Windows;
 use file::Saving;
+use flightrec_cli::note;
 
 /// Arguments of `save`.
 #[derive(Debug, clap::Args)]

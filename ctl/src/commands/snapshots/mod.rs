@@ -13,9 +13,10 @@ use self::shown::{Document, Shown, all};
 use self::text::{answer, list};
 use super::prelude::*;
 use crate::guard;
-use crate::output::{Output, note};
+use crate::output::Output;
 use crate::schema::document;
 use crate::source::snapshots::{SnapshotError, directory, find_any};
+use flightrec_cli::note;
 
 /// Arguments of `snapshots`.
 #[derive(Debug, clap::Args)]

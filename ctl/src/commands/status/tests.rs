@@ -42,7 +42,7 @@ fn every_figure_is_shown() {
         "snapshots    9 kept, 40 MiB; 3 taken by this daemon, 1 being taken, 1234 repeats \
          counted, 5 refused, 6 FAILED (see the daemon's log)\n",
         "             the last of 2023-11-14 22:14:25, 20231114T221425Z-blocked: dd (12) has \
-         been blocked\\u{1b}[2J\n",
+         been blocked\\33[2J\n",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
@@ -56,7 +56,7 @@ fn files_that_are_not_written_say_why() {
         StoreStatus { state: StoreState::Failed { since: 60_000_000_000, reason }, ..store() };
     let said = text(failed);
     let want = "files        NOT WRITTEN since 2023-11-14 22:14:20: No space left on \
-                device\\u{1b}[2J; recording continues in the rings\n";
+                device\\33[2J; recording continues in the rings\n";
     assert!(said.contains(want), "{said}");
     let unknown = StoreState::Failed { since: 60_000_000_000, reason: "Input/output error".into() };
     let said = text(StoreStatus { state: unknown, files: None, bytes: 0, oldest: None, ..store() });
@@ -76,7 +76,7 @@ fn sums_that_are_not_made_say_why() {
     let text = |sums| text(&State::of_daemon(Status { sums, ..status() }), &TimeZone::UTC);
     let failed = SumsStatus { failed: Some("No space left\u{1b}".into()), written: 0, ..sums() };
     let said = text(failed);
-    let want = "sums         NOT MADE: No space left\\u{1b}; made later from the files\n             \
+    let want = "sums         NOT MADE: No space left\\33; made later from the files\n             \
                 none of this recording in files yet, 3 files, 5 MiB; 1 minute not in files yet";
     assert!(said.contains(want), "{said}");
     // It has just begun, and does not know how late it is.
@@ -95,7 +95,7 @@ fn what_the_kernel_lacks_is_told() {
     let state = State::of_daemon(Status { lacking, ..status() });
     let said = text(&state, &TimeZone::UTC);
     let want = "lacking      not on this kernel: signals (this kernel has no tracepoint \
-                signal:x\\u{1b})\n             not on this kernel: the kernel's log (refused)\n";
+                signal:x\\33)\n             not on this kernel: the kernel's log (refused)\n";
     assert!(said.contains(want), "{said}");
     let json = serde_json::to_value(state).unwrap();
     assert_eq!(json["lacking"][1]["what"], "the kernel's log");
@@ -119,12 +119,12 @@ fn pins_that_are_gone_are_told_with_what_that_means() {
         (&goes_on, "level        untimed_exits: "),
         (
             &goes_on,
-            "pins         NOT REACHABLE: /b/links: gone\\u{1b}; recording continues while \
+            "pins         NOT REACHABLE: /b/links: gone\\33; recording continues while \
              flightd runs",
         ),
         (&goes_on, "; what the kernel skipped is not known"),
         (&stopped, "level        stopped: NOTHING IS RECORDED"),
-        (&stopped, "pins         GONE: /b/links: gone\\u{1b}: restart flightd\n"),
+        (&stopped, "pins         GONE: /b/links: gone\\33: restart flightd\n"),
     ] {
         assert!(said.contains(part), "{part:?} is not in\n{said}");
     }
@@ -232,7 +232,7 @@ fn json_has_the_documented_names() {
 fn what_is_switched_off_is_told() {
     let switched_off = vec!["disk".to_owned(), "later\u{1b}".to_owned()];
     let state = State::of_daemon(Status { switched_off, ..status() });
-    let want = "off          disk, later\\u{1b} (in the configuration)\n";
+    let want = "off          disk, later\\33 (in the configuration)\n";
     let said = text(&state, &TimeZone::UTC);
     assert!(said.contains(want), "{said}");
     assert_eq!(serde_json::to_value(&state).unwrap()["switched_off"][0], "disk");

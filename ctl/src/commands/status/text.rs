@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use flightrec_format::abi::page::Lane;
+use flightrec_format::unseen::visible;
 
 use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
@@ -41,12 +42,12 @@ pub(super) fn text(state: &State, zone: &TimeZone) -> String {
         &format!("{} for system calls, strings {strings}", state.syscall_programs),
     );
     if !state.switched_off.is_empty() {
-        let keys: Vec<String> = state.switched_off.iter().map(|key| shown(key)).collect();
+        let keys: Vec<String> = state.switched_off.iter().map(visible).collect();
         table.row("off", &format!("{} (in the configuration)", keys.join(", ")));
     }
     for (i, Lacking { what, why }) in state.lacking.iter().enumerate() {
         let name = if i == 0 { "lacking" } else { "" };
-        table.row(name, &format!("not on this kernel: {} ({})", shown(what), shown(why)));
+        table.row(name, &format!("not on this kernel: {} ({})", visible(what), visible(why)));
     }
     for (i, of) in state.tracepoints.iter().enumerate() {
         table.row(if i == 0 { "tracepoints" } else { "" }, &tracepoint(of));
@@ -84,9 +85,9 @@ pub(super) fn text(state: &State, zone: &TimeZone) -> String {
 /// `ext4:ext4_sync_file_exit when ret != 0: 12 recorded, 3 refused, 1205 left out`
 fn tracepoint(of: &Tracepoint) -> String {
     let Tracepoint { name, when, recorded, refused, left_out } = of;
-    let mut line = shown(name);
+    let mut line = visible(name);
     if !when.is_empty() {
-        let _ = write!(line, " when {}", shown(when));
+        let _ = write!(line, " when {}", visible(when));
     }
     let _ = write!(line, ": {recorded} recorded");
     if *refused != 0 {
@@ -125,7 +126,7 @@ fn daemon(state: &State) -> String {
 
 /// Pins that are not where they should be.
 fn pins(unpinned: &Unpinned) -> String {
-    let reason = shown(&unpinned.reason);
+    let reason = visible(&unpinned.reason);
     if unpinned.recording {
         return format!(
             "NOT REACHABLE: {reason}; recording continues while flightd runs: mount the BPF file \
@@ -200,7 +201,9 @@ fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
     };
     match store.state {
         Files::Off => return table.row("files", "none are written ([store] enabled = false)"),
-        Files::Writing => table.row("files", &format!("{} in {}", kept(), shown(&store.directory))),
+        Files::Writing => {
+            table.row("files", &format!("{} in {}", kept(), visible(&store.directory)));
+        }
         Files::Failed => {
             let since = store
                 .failed_since
@@ -209,9 +212,12 @@ fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
             let reason = store.reason.as_deref().unwrap_or("flightd's log says why");
             table.row(
                 "files",
-                &format!("NOT WRITTEN{since}: {}; recording continues in the rings", shown(reason)),
+                &format!(
+                    "NOT WRITTEN{since}: {}; recording continues in the rings",
+                    visible(reason)
+                ),
             );
-            table.row("", &format!("{} in {}", kept(), shown(&store.directory)));
+            table.row("", &format!("{} in {}", kept(), visible(&store.directory)));
         }
     }
     let events = sum(store.written_events.values().copied());
@@ -258,7 +264,7 @@ fn sums(table: &mut Table, of: &Sums, zone: &TimeZone) {
         return table.row("sums", "none are made ([history] enabled = false)");
     }
     if let Some(reason) = &of.reason {
-        table.row("sums", &format!("NOT MADE: {}; made later from the files", shown(reason)));
+        table.row("sums", &format!("NOT MADE: {}; made later from the files", visible(reason)));
     }
     let name = if of.reason.is_some() { "" } else { "sums" };
     let newest = match of.newest {
@@ -313,18 +319,11 @@ fn snapshots(table: &mut Table, of: &Snapshots, zone: &TimeZone) {
             &format!(
                 "the last of {}, {}: {}",
                 at(last.time, zone),
-                shown(&last.id),
-                shown(&last.reason)
+                visible(&last.id),
+                visible(&last.reason)
             ),
         );
     }
-}
-
-/// A path or a reason, fit for a terminal whatever is in it.
-fn shown(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
-        .collect()
 }
 
 /// The last snapshot of what descriptors stand for.

@@ -17,12 +17,13 @@ use crate::announce::announce;
 use crate::boots::{self, BootId};
 use crate::coverage::Report;
 use crate::exit::Exit;
-use crate::output::{Output, note};
+use crate::output::Output;
 use crate::pipeline::events;
 use crate::source::Recording;
 use crate::source::history::{self, Chapter, Go};
 use crate::text::coverage::Telling;
 use crate::window::Window;
+use flightrec_cli::note;
 
 /// Most rows that are kept from one chapter to the next: as many as threads are followed at once.
 /// There are up to twice as many between two times at which they are thinned out.

@@ -22,11 +22,12 @@ use crate::coverage;
 use crate::exit::Exit;
 use crate::follow::follower::{Answer, Beginning, Follower};
 use crate::follow::stop::Stop;
-use crate::output::{Output, note};
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::source::{Origin, SourceError};
 use crate::text::coverage::lacking;
 use crate::window::nanos;
+use flightrec_cli::note;
 
 /// How often the recording is asked: a busy machine goes round a ring within a second.
 const ASK: Duration = Duration::from_millis(200);

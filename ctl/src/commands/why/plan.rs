@@ -13,6 +13,7 @@ use crate::options::around::Around;
 use crate::options::kernel_dump::KernelDump;
 use crate::options::past::Past;
 use crate::options::recorder::RecorderArgs;
+use crate::options::time::Twice;
 use crate::window::{Edge, nanos};
 
 /// How much is read around a moment that is asked about.
@@ -60,7 +61,7 @@ impl WhyPlan {
             None => None,
             Some(time) => {
                 let wrong = |reason| anyhow::anyhow!("--at: {reason}");
-                let edge = time.edge(now).map_err(wrong)?;
+                let edge = time.edge(now, Twice::Refuse).map_err(wrong)?;
                 past.window.around = Some(Around { time, radius: AROUND });
                 Some(edge)
             }

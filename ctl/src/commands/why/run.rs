@@ -18,13 +18,14 @@ use crate::coverage::Report;
 use crate::exit::Exit;
 use crate::memory;
 use crate::options::past::Past;
-use crate::output::{Output, note};
+use crate::output::Output;
 use crate::source::history::{self, Chapter, Go};
 use crate::source::{HistoryPlace, HistoryPlan, Origin};
 use crate::text::coverage::Telling;
 use crate::wall::WallClock;
 use crate::window::{Edge, Window, with_leads};
 use crate::windows::Windows;
+use flightrec_cli::note;
 
 /// What [`of_thread`] is about, ns.
 const LAST_NS: u64 = 10_000_000_000;

@@ -15,6 +15,8 @@ use crate::text::devices::Devices;
 use crate::text::ring::name_of_fd;
 use crate::text::{Options, Renderer, printable};
 
+/// A backtick of a name: sentences have threads' names between backticks, as has the page.
+const GRAVE: &str = r"\140";
 /// Most bytes of a call's words.
 const CALL_MAX: usize = 400;
 
@@ -43,7 +45,7 @@ impl Dictionary {
 
     /// The container, or pod, that a control group is in, by its path.
     pub(super) fn container(&self, path: &str) -> Option<&Container> {
-        let (group, _) = self.groups.iter().find(|(_, of)| printable(of) == path)?;
+        let (group, _) = self.groups.iter().find(|(_, of)| word(of) == path)?;
         self.containers.get(*group)
     }
 
@@ -53,7 +55,7 @@ impl Dictionary {
             Body::Enter(call) | Body::Exit { call, .. } => self.call(call, known.fds),
             Body::Exec { file, args, .. } => {
                 let bytes = |text: &flightrec_format::decode::Text| {
-                    printable(
+                    word(
                         text.bytes
                             .iter()
                             .map(|b| if *b == 0 { b' ' } else { *b })
@@ -65,7 +67,7 @@ impl Dictionary {
             }
             _ => {
                 let file = known.operation.and_then(|of| name_of_fd(&of.submit, known.fds));
-                let object = file.map(|name| cut(printable(name)).into_boxed_str());
+                let object = file.map(|name| cut(word(name)).into_boxed_str());
                 Told { text: object.clone().unwrap_or_default(), object, ..Told::default() }
             }
         }
@@ -76,7 +78,7 @@ impl Dictionary {
         let mut text = Vec::new();
         self.renderer.call(call, fds, &mut text);
         // Every byte is ASCII.
-        let text = cut(String::from_utf8_lossy(&text).into_owned());
+        let text = cut(String::from_utf8_lossy(&text).replace('`', GRAVE));
         let open_flags = match text.split_once('(').map(|(name, _)| name) {
             Some("open") => call.args.get(1),
             Some("openat") => call.args.get(2),
@@ -89,6 +91,11 @@ impl Dictionary {
             text: text.into(),
         }
     }
+}
+
+/// A name, fit to print in a sentence.
+fn word(name: impl AsRef<[u8]>) -> String {
+    printable(name).replace('`', GRAVE)
 }
 
 fn cut(mut text: String) -> String {
@@ -130,7 +137,7 @@ fn peer(text: &str) -> Option<&str> {
 
 impl Names for Dictionary {
     fn text(&self, bytes: &[u8]) -> String {
-        printable(bytes)
+        word(bytes)
     }
 
     fn error(&self, number: i32) -> String {
@@ -138,22 +145,22 @@ impl Names for Dictionary {
     }
 
     fn kernel(&self, frame: u32) -> String {
-        printable(self.symbols.name(frame))
+        word(self.symbols.name(frame))
     }
 
     fn user(&self, frame: UserFrame, ran: bool) -> String {
         let place = self.binaries.find(frame, ran);
         let file = place.binary.map(|of| of.path.rsplit('/').next().unwrap_or_default());
         match (place.function, file) {
-            (Some((function, _)), Some(file)) => printable(format!("{function} [{file}]")),
-            (None, Some(file)) => printable(format!("{file}+{:#x}", frame.at)),
+            (Some((function, _)), Some(file)) => word(format!("{function} [{file}]")),
+            (None, Some(file)) => word(format!("{file}+{:#x}", frame.at)),
             _ => format!("?{:#x}", frame.at),
         }
     }
 
     fn binary(&self, frame: UserFrame) -> Option<String> {
         let path = &self.binaries.find(frame, true).binary?.path;
-        Some(printable(path.rsplit('/').next().unwrap_or_default()))
+        Some(word(path.rsplit('/').next().unwrap_or_default()))
     }
 
     fn device(&self, device: u32) -> String {
@@ -163,11 +170,11 @@ impl Names for Dictionary {
     }
 
     fn signal(&self, number: u32) -> String {
-        signal(number).map_or_else(|| format!("signal {number}"), str::to_owned)
+        signal(number).map_or_else(|| format!("signal {number}"), Into::into)
     }
 
     fn group(&self, cgroup: u64) -> Option<String> {
-        self.groups.get(&cgroup).map(printable)
+        self.groups.get(&cgroup).map(word)
     }
 
     fn is_in_container(&self, cgroup: u64, wanted: &str) -> bool {
@@ -186,6 +193,11 @@ impl Names for Dictionary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_ends_where_its_backtick_stands() {
+        assert_eq!(word("x` (1) was `y"), r"x\140 (1) was \140y");
+    }
 
     #[test]
     fn what_a_call_is_about() {

@@ -151,7 +151,12 @@ fn calls_without_the_path_that_they_were_given() {
         // One of two.
         Made { nr: RENAME, args: vec![ADDRESS, ADDRESS + 9], ..Made::open(&[(0, "/x")], 0) },
     ];
-    let expected = vec![(0, "paths", 7000, 7496, 2), (1, "paths", 2000, 4496, 4)];
+    let expected = vec![
+        (0, "paths", 7000, 7496, 2),
+        (1, "paths", 2000, 4496, 4),
+        // That there was none to be read, the end tells.
+        (1, "unread_paths", 6000, 6000, 1),
+    ];
     assert_eq!(found(&made, of_path("/wanted")), (expected, 2));
     // The rest of the question decides without a path.
     let nobody = FilterSpec { tid: vec![6], ..of_path("/wanted") };

@@ -27,6 +27,10 @@ pub fn why(part: Part, strings: bool) -> &'static str {
     match part {
         Part::Paths if strings => "their paths were not recorded, to stay within the budget",
         Part::Paths => "their paths are not recorded (off in the configuration)",
+        Part::UnreadPaths => "their paths were not in memory when they were to be recorded",
+        Part::Directories => {
+            "their paths are relative to a directory that is not known, such as a working directory"
+        }
         Part::Arguments => "their arguments were not recorded, to stay within the budget",
         Part::Descriptors => {
             "the files of their descriptors are not known (opened before the first descriptor \

@@ -17,7 +17,7 @@ use crate::coverage::unknown::Unknown;
 use crate::human::{counted, ranges, span};
 use crate::kind::Kind;
 use crate::source::anchor;
-use crate::text::escape;
+use crate::text::printable;
 use crate::wall::WallClock;
 
 /// The report, a line each, times of day in `zone`.
@@ -123,13 +123,6 @@ fn unknown(unknown: &Unknown) -> Vec<String> {
 /// `lane net: of a newer release, not shown`; `fate`: what becomes of its events here.
 pub fn unknown_lane(name: &str, fate: &str) -> String {
     format!("lane {}: of a newer release, {fate}", printable(name))
-}
-
-/// A name that the recording has.
-fn printable(name: &str) -> String {
-    let mut out = Vec::new();
-    escape(name.as_bytes(), &mut out);
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// For a window that nothing can be in.
@@ -341,7 +334,7 @@ fn switched_off(report: &Report) -> Option<String> {
     };
     let one = |of: &SwitchedOff| {
         let kinds = of.kinds.iter().filter(|name| !is_told(name));
-        let kinds: Vec<String> = kinds.map(|name| printable(name)).collect();
+        let kinds: Vec<String> = kinds.map(printable).collect();
         (!kinds.is_empty()).then(|| format!("{} ({})", printable(&of.key), kinds.join(", ")))
     };
     let all: Vec<String> = report.switched_off.iter().filter_map(one).collect();

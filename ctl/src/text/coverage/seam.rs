@@ -6,7 +6,7 @@ use super::lines::Times;
 use crate::boots::{self, BootId};
 use crate::human::span;
 use crate::source::history::Chapter;
-use crate::text::escape;
+use crate::text::printable;
 use crate::wall::WallClock;
 use crate::window::Window;
 
@@ -47,7 +47,7 @@ impl Seam {
         let mut times = Times { wall, zone };
         let name = format!("recording {:016x}", meta.session);
         let Some(before) = before.filter(|before| before.boot == boot) else {
-            let host = printable(&meta.host);
+            let host = of_host(&meta.host);
             return Some(format!(
                 "boot {}{host}: {name}, since {}",
                 boots::id_text(&boot),
@@ -80,9 +80,6 @@ impl Seam {
 }
 
 /// ` of the host shop`
-fn printable(host: &str) -> String {
-    let mut out = Vec::new();
-    escape(host.as_bytes(), &mut out);
-    let host = String::from_utf8(out).unwrap_or_default();
-    if host.is_empty() { host } else { format!(" of the host {host}") }
+fn of_host(host: &str) -> String {
+    if host.is_empty() { String::new() } else { format!(" of the host {}", printable(host)) }
 }

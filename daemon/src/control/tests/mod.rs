@@ -3,6 +3,7 @@
 mod files;
 
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdStream;
@@ -187,7 +188,15 @@ impl Server {
     }
 
     async fn client(&self) -> Client {
-        Client(UnixStream::connect(&self.path).await.unwrap())
+        loop {
+            match UnixStream::connect(&self.path).await {
+                // The queue is full; who blocks there waits in it.
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                connected => return Client(connected.unwrap()),
+            }
+        }
     }
 
     /// It still answers a well-behaved client.
@@ -347,6 +356,74 @@ async fn readers_are_counted_and_bounded() {
     // 100 ms and more beyond what may be had at once, at a fifth of a CPU.
     let (took, spent) = dump_as(12_345).await;
     assert!(spent >= SPENT && took >= Duration::from_millis(500), "{took:?} for {spent:?}");
+}
+
+/// Does something once more, on the connection that there is.
+type Flood = fn(&Path, &mut Option<StdStream>);
+
+/// CPU time that flightd spends for a user who does this for a second, again and again.
+async fn flooded_by(flood: Flood) -> Duration {
+    const GROUP: u32 = 4711;
+    let limits = Limits {
+        readers: Allowance { burst: Duration::from_millis(5), percent: 2 },
+        ..Limits::default()
+    };
+    let server = Server::start_with(limits, Access { uid: 0, gid: Some(GROUP) }, Fake::default());
+    let path = server.path.clone();
+    let flooding = move || {
+        let begun = Instant::now();
+        let mut stream = None;
+        while begun.elapsed() < Duration::from_secs(1) {
+            flood(&path, &mut stream);
+        }
+    };
+    tokio::task::spawn_blocking(move || as_user(12_345, GROUP, vec![], flooding)).await.unwrap();
+    let spent = server.backend.meter.spent();
+    server.serves().await;
+    Duration::from_nanos(spent)
+}
+
+/// Sends a request, on a new connection where there is none, and reads what is answered.
+fn ask_again(path: &Path, stream: &mut Option<StdStream>, request: &[u8]) {
+    let open = stream.get_or_insert_with(|| StdStream::connect(path).unwrap());
+    let mut prefix = [0; 4];
+    let answered = open.write_all(request).and_then(|()| open.read_exact(&mut prefix));
+    let rest = answered.and_then(|()| {
+        let mut frame = vec![0; control::length(prefix, RESPONSE_MAX).unwrap()];
+        open.read_exact(&mut frame)
+    });
+    if rest.is_err() {
+        *stream = None;
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_counts_as_well() {
+    let floods: [(&str, Flood); 5] = [
+        ("a change of the budget", |path, stream| {
+            let request = Request::SetBudget { total: Some(1), per_cpu: None };
+            ask_again(path, stream, &control::encode(&request).unwrap());
+        }),
+        ("the end of probes", |path, stream| {
+            let request = Request::RemoveProbes(ProbeChoice::All);
+            ask_again(path, stream, &control::encode(&request).unwrap());
+        }),
+        ("a mark that is too long", |path, stream| {
+            let request = Request::Mark { text: "x".repeat(60_000) };
+            ask_again(path, stream, &control::encode(&request).unwrap());
+        }),
+        ("nonsense", |path, stream| {
+            ask_again(path, stream, &[4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+            *stream = None;
+        }),
+        ("connections", |path, _| drop(StdStream::connect(path))),
+    ];
+    for (what, flood) in floods {
+        let spent = flooded_by(flood).await;
+        // Of a user and of new connections: at once, in the second, and the last answer.
+        let most = Duration::from_millis(2 * (5 + 20) + 25);
+        assert!(!spent.is_zero() && spent < most, "{what}: {spent:?}");
+    }
 }
 
 #[tokio::test]
@@ -525,10 +602,20 @@ async fn shutdown_cuts_connections_and_removes_the_file() {
     assert!(rest.len() < BATCHES * BATCH);
 }
 
-/// Connects as another user. Credentials belong to threads, as far as the kernel is concerned.
+/// Connects as another user.
 fn connect_as(path: &Path, uid: u32, gid: u32, groups: Vec<u32>) -> StdStream {
     let path = path.to_owned();
-    let connected = std::thread::spawn(move || {
+    as_user(uid, gid, groups, move || StdStream::connect(path)).unwrap()
+}
+
+/// Does something as another user. Credentials belong to threads, as far as the kernel is concerned.
+fn as_user<T: Send + 'static>(
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+    deed: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let done = std::thread::spawn(move || {
         // SAFETY: plain numbers, and a pointer to a live array of the length given.
         unsafe {
             assert_eq!(
@@ -539,9 +626,9 @@ fn connect_as(path: &Path, uid: u32, gid: u32, groups: Vec<u32>) -> StdStream {
             assert_eq!(libc::syscall(libc::SYS_setresgid, gid, gid, gid), 0);
             assert_eq!(libc::syscall(libc::SYS_setresuid, uid, uid, uid), 0);
         }
-        StdStream::connect(path)
+        deed()
     });
-    connected.join().unwrap().unwrap()
+    done.join().unwrap()
 }
 
 #[tokio::test]

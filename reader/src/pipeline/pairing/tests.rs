@@ -252,6 +252,16 @@ fn sigreturn_is_named_by_its_entry() {
 }
 
 #[test]
+fn a_number_beyond_all_tables_is_that_of_the_entry() {
+    let mut begin = enter(10, 0, 1, NR_INVALID);
+    let Body::Enter(call) = &mut begin.body else { panic!("{begin:?}") };
+    (call.args[0], call.nargs) = (5000, 1);
+    let out = run(vec![begin, exit(15, 0, 1, NR_INVALID)]);
+    let Body::Exit { call, .. } = &out[1].event.body else { panic!("{:?}", out[1].event) };
+    assert_eq!((call.nr, call.args[0], call.nargs), (NR_INVALID, 5000, 1));
+}
+
+#[test]
 fn nothing_pairs_across_a_time_without_system_calls() {
     let act = |act: Act| event(12, 0, 9, Body::Act(act as u16, text(0, StringStatus::Whole, "x")));
     let paired =

@@ -40,8 +40,9 @@ impl Arguments {
             let bits = |call: &Option<crate::names::Call<'_>>| {
                 let Some(call) = call else { return u8::MAX };
                 let Some(arguments) = call.arguments else { return u8::MAX };
-                let is =
-                    |argument| is_descriptor(argument) || is_directory(call.name, &argument.name);
+                let is = |argument| {
+                    is_descriptor(call.name, argument) || is_directory(call.name, &argument.name)
+                };
                 let all = arguments.iter().take(6).enumerate();
                 all.fold(0, |bits, (i, argument)| bits | u8::from(is(argument)) << i)
             };
