@@ -54,7 +54,7 @@ impl Server {
         snapshots: Arc<Snapshots>,
         since: u64,
     ) -> Self {
-        let descriptors = Descriptors::open(recording.live().clone(), recording.file_walk());
+        let descriptors = Descriptors::open(recording.clone());
         descriptors.keep_up();
         let probes = Probes::new(recording.clone());
         let told = Mutex::new(None);

@@ -87,9 +87,11 @@ impl Binaries {
 
     /// What is to be entered into a recording's metadata, in the place of what has the same number,
     /// if that takes no more than `room` bytes. It waits for no process.
-    pub fn refresh(&self, meta: &Meta, room: usize) -> Vec<Binary> {
+    /// Without `paths`, no process is asked, and build ids alone are entered.
+    pub fn refresh(&self, meta: &Meta, room: usize, paths: bool) -> Vec<Binary> {
         let Some(table) = &self.table else { return Vec::new() };
-        let mut found = self.walker.get().map(Walker::found).unwrap_or_default();
+        let walker = self.walker.get();
+        let mut found = walker.map(Walker::found).filter(|_| paths).unwrap_or_default();
         let own = BYTES_MAX.saturating_sub(meta.binaries.iter().map(bytes).sum());
         let mut room = room.min(own);
         let (mut new, mut unnamed) = (Vec::new(), Vec::new());
@@ -115,7 +117,7 @@ impl Binaries {
                 self.named(&binary);
             }
         }
-        if let Some(walker) = self.walker.get() {
+        if let Some(walker) = walker.filter(|_| paths) {
             walker.ask(unnamed);
             walker.look();
         }

@@ -20,7 +20,8 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::probe::STACK_WALK;
 use flightrec_format::abi::record::Act;
 use flightrec_format::abi::state::{
-    CpuState, ENABLE_ALL, ENABLE_EXEC_ARGS, GIVEN_ALL, LaneState, entered,
+    CpuState, ENABLE_ALL, ENABLE_EXEC_ARGS, ENABLE_STRINGS, ENABLE_STRUCTURES, GIVEN_ALL,
+    LaneState, entered,
 };
 use flightrec_format::architecture::Architecture;
 use flightrec_format::identity::public_id;
@@ -42,7 +43,7 @@ use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
 use crate::clocks::Clocks;
-use crate::config::{Config, Record, SizingError};
+use crate::config::{Config, Record, SizingError, Topic};
 use crate::containers::Containers;
 use crate::load::{self, Frozen, LoadError};
 use crate::lockdown::LockedDown;
@@ -112,6 +113,20 @@ struct Detachable {
     row: Attachment,
     /// Its tracepoint's number, where that is known.
     number: Option<u32>,
+}
+
+/// Which names may be recorded of what processes have open and run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Names {
+    /// Paths (`[record] strings`).
+    pub paths: bool,
+    /// Addresses of sockets (`[record] structures` or `network`).
+    pub addresses: bool,
+}
+
+impl Names {
+    /// All.
+    pub const ALL: Self = Self { paths: true, addresses: true };
 }
 
 /// A recording that runs in the kernel, whoever began it.
@@ -551,6 +566,16 @@ impl Recording {
     /// The probes' state.
     pub fn state(&self) -> &ArrayMap {
         &self.live.maps().state
+    }
+
+    /// Which names may be recorded of what processes have open and run, as the switches are now.
+    pub fn names(&self) -> Names {
+        let enabled = self.state().load(0, 0) as u32;
+        let has = |bits: u32| enabled & bits != 0;
+        Names {
+            paths: has(ENABLE_STRINGS),
+            addresses: has(ENABLE_STRUCTURES | Topic::Network.bit()),
+        }
     }
 
     /// Whether this daemon began it; else it took it over.

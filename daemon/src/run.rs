@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use flightrec_format::control::ProbeChoice;
 use nix::sys::signal::{SigHandler, Signal};
 use nix::sys::stat::{Mode, umask};
+use nix::unistd::geteuid;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
@@ -17,6 +18,7 @@ use crate::backend::Server;
 use crate::budget::{Keeper, Settings};
 use crate::config::{Config, Sizing, ram_bytes, trace_key};
 use crate::control::{self, Access, DirLock, LockError};
+use crate::dir::Dir;
 use crate::drain::Drain;
 use crate::quiet::Quiet;
 use crate::recording::Recording;
@@ -132,6 +134,9 @@ pub fn run(options: &Options) -> Result<()> {
     dir::make(runtime_dir, RUNTIME_MODE).with_context(|| {
         format!("can't make {}; run as root, or give another --runtime-dir", runtime_dir.display())
     })?;
+    if config.store.enabled || config.snapshots.enabled {
+        trust(&options.state_dir)?;
+    }
     ignore_file_size_signal();
     bpffs::prepare(&options.bpffs_dir)?;
     let _locks = lock(options, config.store.enabled)?;
@@ -143,6 +148,23 @@ pub fn run(options: &Options) -> Result<()> {
     // Where nothing is left in it; while it is locked, so that no other flightd begins there.
     bpffs::remove_made(&options.bpffs_dir);
     served
+}
+
+/// Refuses, as root, a state directory in which another user could lead root elsewhere. Where it is
+/// not there yet, whoever can make it is asked about.
+fn trust(state_dir: &Path) -> Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let path = std::path::absolute(state_dir)?;
+    for path in path.ancestors() {
+        match Dir::trusted(path, None, false) {
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e).context("the state directory can't be used"),
+            Ok(dir) => return Ok(dir.check(None)?),
+        }
+    }
+    Ok(())
 }
 
 /// A file that reaches a limit of its size (setrlimit(2)) is an error to be told, not an end of the

@@ -89,6 +89,17 @@ impl Redact {
         text
     }
 
+    /// A text without what is hidden, of so many bytes at most; `...` stands behind one that is cut.
+    /// What is hidden goes first: of a text that was cut, a pattern would not match what is left.
+    pub fn cut(&self, text: &str, most: usize) -> String {
+        let mut text = self.text(text).into_owned();
+        if text.len() > most {
+            text.truncate(text.floor_char_boundary(most.saturating_sub(3)));
+            text.push_str("...");
+        }
+        text
+    }
+
     /// A JSON document without what is hidden in its texts; the names of members stay.
     pub fn json<'t>(&self, json: &'t str) -> Cow<'t, str> {
         if self.is_none() {
@@ -145,6 +156,14 @@ mod tests {
         assert_eq!(redact.json(r#"{"a":1}"#), r#"{"a":1}"#);
         assert_eq!(redact.json("{\"/home/ada"), "{}");
         assert_eq!(Redact::default().json("{\"/home/ada"), "{\"/home/ada");
+    }
+
+    #[test]
+    fn nothing_of_a_secret_stays_where_a_text_is_cut() {
+        let redact = Redact::new(&["SECRET[0-9]{20}"]).unwrap();
+        let text = format!("a SECRET{}", "7".repeat(20));
+        assert_eq!(redact.cut(&text, 20), "a ***");
+        assert_eq!(Redact::default().cut(&text, 20), "a SECRET777777777...");
     }
 
     #[test]

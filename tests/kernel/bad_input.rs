@@ -143,6 +143,22 @@ fn no_root() {
     refuses(command, &["denied", runtime.to_str().expect("UTF-8")]);
 }
 
+/// A link in it would lead root anywhere.
+#[test]
+fn a_state_directory_of_another_user() {
+    let sandbox = sandbox();
+    chown(sandbox.state_dir(), Some(NOBODY), Some(NOBODY)).expect("chown");
+    let state = sandbox.state_dir();
+    let words = ["belongs to another user", state.to_str().expect("UTF-8")];
+    refuses(flightd(&sandbox, ""), &words);
+    // Nor one that is not there, where that user could make it.
+    let mut command = Command::new(bin_dir().join("flightd"));
+    command.arg("--runtime-dir").arg(sandbox.runtime_dir());
+    command.arg("--bpffs-dir").arg(sandbox.bpffs_dir()).arg("--state-dir").arg(state.join("new"));
+    refuses(command, &words);
+    assert_eq!(sandbox.pins().expect("pins"), Vec::<std::path::PathBuf>::new());
+}
+
 #[test]
 fn a_second_daemon_on_the_same_directories() {
     let recorder = start("");

@@ -99,6 +99,12 @@ impl FilterPlan {
                 "--path {path} matches only that path; --path '{path}/**' matches everything \
                  below it"
             ));
+            if let Some(name) = path.rsplit('/').next().filter(|name| !name.is_empty()) {
+                hints.push(format!(
+                    "--path {name} matches that name in any directory, also where a program opens \
+                     it relative to its working directory"
+                ));
+            }
         }
         if !self.paths.is_empty() && naming != Naming::All {
             hints.push(

@@ -22,10 +22,10 @@ use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::chunks::{self, Chunks, TooLarge};
 use flightrec_format::control::DescriptorStatus;
 use flightrec_format::descriptors::{HALF_PAGES, Snapshot};
-use flightrec_format::live;
 use tracing::warn;
 
 use crate::clock;
+use crate::recording::Recording;
 
 /// How often a snapshot is taken when nobody asks, ns.
 const PERIOD: u64 = 10_000_000_000;
@@ -60,16 +60,16 @@ struct State {
 /// The snapshots of a recording.
 #[derive(Debug)]
 pub struct Descriptors {
-    live: Arc<live::Recording>,
+    recording: Arc<Recording>,
     /// The file that runs the walk; `None`: the kernel has none.
     walk: Option<PathBuf>,
     state: Mutex<State>,
 }
 
 impl Descriptors {
-    /// The snapshots of a recording, whose last one goes on counting; `walk` is the file that runs
-    /// the program.
-    pub fn open(live: Arc<live::Recording>, walk: PathBuf) -> Self {
+    /// The snapshots of a recording, whose last one goes on counting.
+    pub fn open(recording: Arc<Recording>) -> Self {
+        let (live, walk) = (recording.live(), recording.file_walk());
         let mut found = Chunks::new(Lane::Descriptors);
         for page in live.descriptors() {
             found.add(&page);
@@ -86,7 +86,7 @@ impl Descriptors {
         }
         // Why there is none, the recording's metadata say.
         let walk = walk.exists().then_some(walk);
-        Self { live, walk, state: Mutex::new(state) }
+        Self { recording, walk, state: Mutex::new(state) }
     }
 
     /// Takes one if it is time to.
@@ -124,14 +124,14 @@ impl Descriptors {
     /// Takes a snapshot, publishes and keeps it.
     fn take(&self, state: &mut State, file: File) -> io::Result<()> {
         let begin = clock::mono();
-        let mut taken = walk::read(file)?;
+        let mut taken = walk::read(file, self.recording.names())?;
         (taken.begin, taken.end) = (begin, clock::mono());
         let document = fit::encode(&mut taken, HALF_PAGES * chunks::CHUNK_BYTES);
         let generation = state.generation + 1;
-        let pages = pack(self.live.session(), generation, &document).map_err(|e| {
+        let pages = pack(self.recording.live().session(), generation, &document).map_err(|e| {
             io::Error::other(format!("{} bytes do not fit into {}", e.bytes, e.limit))
         })?;
-        if !self.live.publish_descriptors(generation, &pages) {
+        if !self.recording.live().publish_descriptors(generation, &pages) {
             return Err(io::Error::other("the recording has no map for it"));
         }
         state.generation = generation;

@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use flightrec_format::abi::file::{FileRecord, SOCKET, TEXT_MAX, UNNAMED};
 use flightrec_format::descriptors::{Ends, Object, Socket};
 
+use crate::recording::Names;
+
 /// Bytes of a record without its text.
 const HEAD: usize = size_of::<FileRecord>();
 /// Longest name that is kept; of a longer one, the beginning.
@@ -50,17 +52,21 @@ fn parse(head: &[u8; HEAD]) -> FileRecord {
     }
 }
 
-/// What a record's descriptor stands for; an empty name where the kernel could not say.
-pub(super) fn object(record: &FileRecord, text: &[u8]) -> Object {
+/// What a record's descriptor stands for; an empty name where the kernel could not say, or it is
+/// not to be recorded.
+pub(super) fn object(record: &FileRecord, text: &[u8], names: Names) -> Object {
     if record.flags & SOCKET == 0 {
+        // The kernel's own names for what is no file tell nothing: `pipe:[4711]`.
+        let is_path = text.first() == Some(&b'/');
         let name = match text.get(..NAME_MAX) {
-            _ if record.flags & UNNAMED != 0 => Vec::new(),
+            _ if record.flags & UNNAMED != 0 || is_path && !names.paths => Vec::new(),
             Some(beginning) if text.len() > NAME_MAX => [beginning, b"..."].concat(),
             _ => text.to_vec(),
         };
         return Object::Named(name.into());
     }
     let ends = match i32::from(record.family) {
+        _ if !names.addresses => Ends::Unknown,
         libc::AF_INET => Ends::Inet {
             local: v4(&record.local, record.local_port),
             remote: v4(&record.remote, record.remote_port),
@@ -71,7 +77,10 @@ pub(super) fn object(record: &FileRecord, text: &[u8]) -> Object {
         },
         // Those that the kernel names itself hold no more than that: `struct sockaddr_un` is 110
         // bytes long.
-        libc::AF_UNIX => Ends::Unix { peer: record.peer, name: unix_name(text).into() },
+        libc::AF_UNIX => {
+            let name = if names.paths { unix_name(text) } else { &[] };
+            Ends::Unix { peer: record.peer, name: name.into() }
+        }
         _ => Ends::Unknown,
     };
     let FileRecord { inode, family, kind, protocol, .. } = *record;

@@ -7,6 +7,7 @@ use flightrec_format::abi::file::{CLOEXEC, FileRecord, SOCKET, UNNAMED};
 use flightrec_format::descriptors::{Descriptor, Ends, Object, Snapshot, Socket, Table};
 
 use super::{Kept, fit, walk, wanted};
+use crate::recording::Names;
 
 fn record(tgid: u32, files: u64, fd: u32) -> FileRecord {
     FileRecord { tgid, tid: tgid, files, fd, ..FileRecord::default() }
@@ -88,17 +89,17 @@ fn names_stand_once_and_tables_are_shared() {
         ],
         ..Snapshot::default()
     };
-    assert_eq!(walk::read(all.as_slice()).unwrap(), want);
-    assert_eq!(walk::read(Slow(&all, 0)).unwrap(), want);
+    assert_eq!(walk::read(all.as_slice(), Names::ALL).unwrap(), want);
+    assert_eq!(walk::read(Slow(&all, 0), Names::ALL).unwrap(), want);
     // The rest of a record that never comes is no descriptor.
-    assert_eq!(walk::read(&all[..all.len() - 1]).unwrap().tables.len(), 2);
+    assert_eq!(walk::read(&all[..all.len() - 1], Names::ALL).unwrap().tables.len(), 2);
 }
 
 #[test]
 fn a_process_whose_threads_differ_has_no_table() {
     let thread = FileRecord { tid: 11, ..record(10, 0xb, 0) };
     let all = bytes(&[(record(10, 0xa, 0), b"/a"), (thread, b"/b"), (record(12, 0xc, 0), b"/a")]);
-    let tables = walk::read(all.as_slice()).unwrap().tables;
+    let tables = walk::read(all.as_slice(), Names::ALL).unwrap().tables;
     assert_eq!(tables, [Table { processes: vec![12], files: vec![file(0, false, 0)] }]);
 }
 
@@ -139,7 +140,46 @@ fn sockets() {
         unix(b"\0abs\0tract"),
         Object::Socket(Socket { inode: 10, family: 16, kind: 3, protocol: 0, ends: Ends::Unknown }),
     ];
-    assert_eq!(walk::read(all.as_slice()).unwrap().objects, want);
+    assert_eq!(walk::read(all.as_slice(), Names::ALL).unwrap().objects, want);
+}
+
+#[test]
+fn names_that_are_not_to_be_recorded() {
+    let inet = FileRecord {
+        flags: SOCKET,
+        family: 2,
+        local: *b"SECRETSECRETSECR",
+        remote: *b"SECRETSECRETSECR",
+        local_port: 77,
+        ..record(1, 1, 5)
+    };
+    let unix = FileRecord { flags: SOCKET, family: 1, ..record(1, 1, 4) };
+    let all = bytes(&[
+        (record(1, 1, 0), b"pipe:[5]"),
+        (record(1, 1, 1), b"/home/SECRET"),
+        (record(1, 1, 2), b"/memfd:SECRET (deleted)"),
+        (record(1, 1, 3), b"anon_inode:[eventpoll]"),
+        (unix, b"/run/SECRET\0"),
+        (inet, b""),
+    ]);
+    let told = |paths, addresses| {
+        let names = Names { paths, addresses };
+        let objects = walk::read(all.as_slice(), names).unwrap().objects;
+        format!("{objects:?}")
+    };
+    let secret = format!("{:?}", b"SECRET");
+    let bytes_of = |text: &str| text.matches(secret.trim_matches(['[', ']'])).count();
+    // Of two files and of a socket.
+    assert_eq!(bytes_of(&told(true, true)), 3);
+    assert_eq!(bytes_of(&told(false, true)), 0);
+    assert_eq!(bytes_of(&told(true, false)), 2);
+    let none = told(false, false);
+    assert!(bytes_of(&none) == 0 && !none.contains(":77") && told(true, true).contains(":77"));
+    // What the kernel calls what is no file tells nothing.
+    let kinds = walk::read(all.as_slice(), Names { paths: false, addresses: false }).unwrap();
+    for name in ["pipe:[5]", "anon_inode:[eventpoll]"] {
+        assert!(kinds.objects.contains(&named(name)), "{:?}", kinds.objects);
+    }
 }
 
 #[test]
@@ -149,7 +189,7 @@ fn what_does_not_fit_is_counted() {
         names.iter().enumerate().map(|(fd, name)| (record(10, 0xa, fd as u32), name.as_bytes()));
     let few = (20..40).map(|tgid| (record(tgid, u64::from(tgid), 0), &b"/few"[..]));
     let all = bytes(&many.chain(few).collect::<Vec<_>>());
-    let whole = walk::read(all.as_slice()).unwrap();
+    let whole = walk::read(all.as_slice(), Names::ALL).unwrap();
     let room = 4000;
     let mut cut = whole.clone();
     let document = fit::encode(&mut cut, room);
@@ -194,7 +234,7 @@ fn one_process_can_not_take_all_memory() {
             Ok(n)
         }
     }
-    let snapshot = walk::read(Endless(0, Vec::new())).unwrap();
+    let snapshot = walk::read(Endless(0, Vec::new()), Names::ALL).unwrap();
     let kept: usize = snapshot.tables.iter().map(|table| table.files.len()).sum();
     assert_eq!(kept as u64 + snapshot.left_out, 400_000);
     assert!(snapshot.objects.len() * 200 <= 2 << 20);

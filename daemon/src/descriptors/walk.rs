@@ -8,6 +8,7 @@ use flightrec_format::abi::file::{CLOEXEC, FileRecord};
 use flightrec_format::descriptors::{Descriptor, Object, Snapshot, Table};
 
 use super::records::{self, NAME_MAX};
+use crate::recording::Names;
 
 /// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
@@ -19,7 +20,7 @@ const NAMES_MAX: usize = 2 << 20;
 
 /// Runs the walk by reading its file, and puts together what it tells. The snapshot's times are the
 /// caller's to set.
-pub(super) fn read(mut file: impl Read) -> io::Result<Snapshot> {
+pub(super) fn read(mut file: impl Read, names: Names) -> io::Result<Snapshot> {
     let mut builder = Builder::default();
     let mut buffer = vec![0; PIECE];
     let mut have = 0;
@@ -37,7 +38,7 @@ pub(super) fn read(mut file: impl Read) -> io::Result<Snapshot> {
         }
         let mut left = buffer.get(..have).unwrap_or_default();
         while let Some((record, text, rest)) = records::split(left) {
-            builder.add(&record, text);
+            builder.add(&record, text, names);
             left = rest;
         }
         // A record is shorter than half a piece, so there is always room for the rest of one.
@@ -69,7 +70,7 @@ struct Process {
 }
 
 impl Builder {
-    fn add(&mut self, record: &FileRecord, text: &[u8]) {
+    fn add(&mut self, record: &FileRecord, text: &[u8], names: Names) {
         if record.tid != record.tgid {
             self.divided.insert(record.tgid);
             return;
@@ -84,7 +85,7 @@ impl Builder {
         }
         let full = self.descriptors >= DESCRIPTORS_MAX
             || self.process.as_ref().is_some_and(|process| process.files.len() >= PROCESS_MAX);
-        let number = if full { None } else { self.number(records::object(record, text)) };
+        let number = if full { None } else { self.number(records::object(record, text, names)) };
         let process = self.process.get_or_insert(Process { tgid, address, files: Vec::new() });
         match number {
             Some(object) => {

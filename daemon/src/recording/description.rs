@@ -57,7 +57,9 @@ impl Recording {
 
     /// Has the processes asked in which binaries without a name were sampled. It waits for none.
     pub fn ask_binaries(&self) {
-        self.binaries.ask();
+        if self.names().paths {
+            self.binaries.ask();
+        }
     }
 
     /// Has names of containers looked for from now on, in files below `root`.
@@ -104,7 +106,7 @@ impl Recording {
         let room = self.room.load(Ordering::Relaxed);
         let symbols = self.symbols.refresh(&meta, room).unwrap_or_default();
         let room = room.saturating_sub(symbols.iter().map(symbols::bytes).sum());
-        let binaries = self.binaries.refresh(&meta, room);
+        let binaries = self.binaries.refresh(&meta, room, self.names().paths);
         let is_known = groups.is_none() && devices.is_none();
         let has_names = is_known && symbols.is_empty() && binaries.is_empty();
         if has_names && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {

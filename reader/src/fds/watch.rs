@@ -7,7 +7,7 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::errno;
-use flightrec_format::decode::{Body, CallRecord};
+use flightrec_format::decode::{Body, CallRecord, Event};
 use flightrec_format::descriptors::Snapshot;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -68,6 +68,20 @@ enum What {
     All,
 }
 
+/// Whether a process that is made with these flags shares its maker's descriptors; it may where they
+/// are not recorded.
+fn is_sharing(flags: Option<u64>) -> bool {
+    flags.is_none_or(|flags| flags & (CLONE_FILES | CLONE_THREAD) == CLONE_FILES)
+}
+
+/// The thread that makes such a process by `clone3`.
+fn sharer(event: &Event, roles: &Roles<Watch>) -> Option<u32> {
+    let Body::Enter(call) = &event.body else { return None };
+    let watch = roles.get(call.abi, call.nr);
+    let is_clone3 = matches!(watch, Some(Watch::Role(Role::Clone3)));
+    (is_clone3 && is_sharing(clone_flags(Role::Clone3, call))).then_some(event.tid)
+}
+
 impl Changes {
     /// The changes in a recording, which has these snapshots, in order.
     pub(super) fn new(recording: &Recording, snapshots: &[Snapshot]) -> Self {
@@ -86,12 +100,18 @@ impl Changes {
                         |abi, nr, ret| ret == Some(-i64::from(libc::EBADF)) || roles.has(abi, nr);
                     let pages =
                         stream.pages().iter().take_while(|page| page.header().base_mono <= end);
-                    for record in pages.flat_map(|page| page.calls(wanted)) {
-                        changes.call(
-                            &record,
-                            roles.get(record.call.abi, record.call.nr),
-                            &mut sharers,
-                        );
+                    for page in pages {
+                        let mut makes = false;
+                        for record in page.calls(wanted) {
+                            let watch = roles.get(record.call.abi, record.call.nr);
+                            makes |= matches!(watch, Some(Watch::Role(Role::Clone3)));
+                            changes.call(&record, watch, &mut sharers);
+                        }
+                        // Its flags are in a structure, which these records are without.
+                        if makes {
+                            sharers
+                                .extend(page.events().filter_map(|event| sharer(&event, &roles)));
+                        }
                     }
                 }
                 Lane::Task => {
@@ -161,12 +181,8 @@ impl Changes {
             Watch::Role(Role::Unshare) if !known || first & libc::CLONE_FILES as u32 != 0 => {
                 self.of_thread(record.tid, during, What::All);
             }
-            // Flags that are not recorded may say so.
-            Watch::Role(role @ (Role::Clone | Role::Clone3)) => {
-                let flags = clone_flags(role, call).unwrap_or(CLONE_FILES);
-                if flags & (CLONE_FILES | CLONE_THREAD) == CLONE_FILES {
-                    sharers.insert(record.tid);
-                }
+            Watch::Role(Role::Clone) if known && is_sharing(call.args.first().copied()) => {
+                sharers.insert(record.tid);
             }
             Watch::Role(Role::DupTo { .. }) if call.nargs >= 2 => {
                 self.of_thread(record.tid, during, What::One(arg(call, 1) as i32));
@@ -174,7 +190,7 @@ impl Changes {
             Watch::Role(Role::Fcntl)
                 if call.nargs >= 2
                     && !matches!(arg(call, 1) as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {}
-            Watch::Role(Role::Unshare) => {}
+            Watch::Role(Role::Clone | Role::Clone3 | Role::Unshare) => {}
             Watch::Role(_) if !failed => {
                 if let Some(made) = ret {
                     self.of_thread(record.tid, end, What::One(made as i32));

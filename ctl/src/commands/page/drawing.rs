@@ -5,6 +5,7 @@ use flightrec_export::devices::Devices;
 use flightrec_export::page::lane::{Lane, Span};
 use flightrec_export::page::model::{self, Row, Shares, Sort, Timeline};
 use flightrec_export::printable::printable;
+use flightrec_export::redact::Redact;
 use flightrec_format::decode::{Body, Call};
 use flightrec_format::ring::Gap;
 use flightrec_reader::Session;
@@ -87,6 +88,7 @@ pub(super) struct Drawing {
     /// The window has events of another boot, too.
     has_other_boot: bool,
     text: Vec<u8>,
+    redact: Redact,
 }
 
 impl Drawing {
@@ -97,6 +99,7 @@ impl Drawing {
         threads: Vec<Chosen>,
         cpus: &[u16],
         raw: Raw,
+        redact: &Redact,
     ) -> Self {
         let rows = (cpus.len() + 2 * threads.len()).max(1);
         let room = |all: usize, (least, most): (usize, usize)| (all / rows).clamp(least, most);
@@ -111,7 +114,7 @@ impl Drawing {
             open: None,
             ways: FxHashMap::default(),
         };
-        let mut whats = Whats::default();
+        let mut whats = Whats::new(redact.clone());
         // The first one stands for those for which there is no room.
         whats.number(Sort::OnCpu, [""; 4]);
         Self {
@@ -133,6 +136,7 @@ impl Drawing {
             boot: None,
             has_other_boot: false,
             text: Vec::new(),
+            redact: redact.clone(),
         }
     }
 
@@ -413,8 +417,7 @@ impl Report for Drawing {
         if let Body::Mark(text) = &event.body
             && self.marks.len() < MARKS_MAX
         {
-            let mut text = printable(&text.bytes).into_owned();
-            text.truncate(text.floor_char_boundary(MARK_MAX));
+            let text = self.redact.cut(&printable(&text.bytes), MARK_MAX);
             self.marks.push((event.time.saturating_sub(self.window.from), text));
         }
         let near = &self.near;

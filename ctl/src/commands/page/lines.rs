@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use flightrec_export::page::model::Lines;
+use flightrec_export::redact::Redact;
 use flightrec_format::decode::{Body, Event};
 use rustc_hash::FxHashSet;
 
@@ -28,15 +29,20 @@ pub(super) struct Raw {
     others: VecDeque<Row>,
     behind: Vec<Row>,
     number: u64,
+    redact: Redact,
 }
 
 impl Raw {
     /// Around a moment, of these threads, of which the first is the one that is asked about.
-    pub(super) fn new(moment: Option<u64>, threads: impl IntoIterator<Item = u32>) -> Self {
+    pub(super) fn new(
+        moment: Option<u64>,
+        threads: impl IntoIterator<Item = u32>,
+        redact: Redact,
+    ) -> Self {
         let mut threads = threads.into_iter();
         let subject = threads.next().unwrap_or(0);
         let named = threads.chain([subject]).filter(|tid| *tid != 0).collect();
-        Self { moment, subject, named, ..Self::default() }
+        Self { moment, subject, named, redact, ..Self::default() }
     }
 
     /// Takes an event of the window, whose lines `write` makes.
@@ -59,11 +65,7 @@ impl Raw {
         write(&mut text);
         // Every byte is printable.
         for line in String::from_utf8_lossy(&text).lines() {
-            let mut line = line.to_owned();
-            if line.len() > LINE_MAX {
-                line.truncate(line.floor_char_boundary(LINE_MAX));
-                line.push_str("...");
-            }
+            let line = self.redact.cut(line, LINE_MAX);
             self.number += 1;
             let row = (self.number, event.time, is_own, line);
             if event.time > moment {
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn lines_around_the_moment_of_those_who_are_named() {
-        let mut raw = Raw::new(Some(1000), [5, 6]);
+        let mut raw = Raw::new(Some(1000), [5, 6], Redact::default());
         let mut put = |time, tid| {
             let body = Body::Migrate { thread: tid, prio: 120, from: 0, to: 1 };
             let event = Event { time, cpu: 0, tid, body };
@@ -117,6 +119,6 @@ mod tests {
         assert_eq!(lines[0], (0, true, "1 5".to_owned()));
         assert_eq!(lines[1], (840, false, "841 6".to_owned()));
         assert_eq!(lines.last().unwrap().2, "1080 6");
-        assert!(Raw::new(None, [5]).finish(0).lines.is_empty());
+        assert!(Raw::new(None, [5], Redact::default()).finish(0).lines.is_empty());
     }
 }

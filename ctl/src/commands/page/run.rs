@@ -101,8 +101,9 @@ fn make(plan: &PagePlan, zone: &TimeZone) -> Result<Option<(Page, bool)>> {
     let threads = chosen::threads(answer, &survey);
     let cpus = chosen::cpus(&survey);
     let named = threads.iter().filter(|of| of.is_named()).map(|of| of.tid);
-    let raw = Raw::new(answer.and_then(moment), named);
-    let mut drawing = Drawing::new(window, near, threads, &cpus, raw);
+    let redact = &plan.redact.redact;
+    let raw = Raw::new(answer.and_then(moment), named, redact.clone());
+    let mut drawing = Drawing::new(window, near, threads, &cpus, raw, redact);
     let second = pass(&scope, &mut drawing, zone)?;
     if drawing.has_other_boot() {
         bail!(

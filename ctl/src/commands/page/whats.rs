@@ -2,6 +2,7 @@
 
 use flightrec_export::page::model::{Sort, Timeline};
 use flightrec_export::page::words::Words;
+use flightrec_export::redact::Redact;
 use rustc_hash::FxHashMap;
 
 /// Most different ones that are kept while the page is made.
@@ -13,7 +14,7 @@ const BYTES_MAX: usize = 1_000_000;
 pub(super) type What = [u32; 5];
 
 /// What there is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Whats {
     pub(super) words: Words,
     known: FxHashMap<What, u32>,
@@ -36,6 +37,11 @@ impl Told {
 }
 
 impl Whats {
+    /// None, of a page without what is hidden.
+    pub(super) fn new(redact: Redact) -> Self {
+        Self { words: Words::new(redact), known: FxHashMap::default(), all: Vec::new() }
+    }
+
     /// The number of one: what it is, the call, the waker, the stack.
     pub(super) fn number(&mut self, sort: Sort, texts: [&str; 4]) -> u32 {
         let [what, call, waker, stack] = texts.map(|text| self.words.number(text));
@@ -96,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_is_used_is_told_and_the_first_have_room() {
-        let mut whats = Whats::default();
+        let mut whats = Whats::new(Redact::default());
         let long = |n: u32| format!("{n:02000}");
         let numbers: Vec<u32> =
             (0..700).map(|n| whats.number(Sort::Call, [&long(n), "read", "", ""])).collect();
