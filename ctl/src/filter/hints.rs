@@ -194,11 +194,12 @@ mod tests {
         let said = hints(path(), Naming::Near, false);
         assert!(
             said[0].contains("'/etc/**'")
-                && said[1].contains("--fds all")
-                && said[2].contains("--all"),
+                && said[1].contains("--path etc matches that name in any directory")
+                && said[2].contains("--fds all")
+                && said[3].contains("--all"),
             "{said:?}"
         );
-        assert_eq!(hints(path(), Naming::All, true).len(), 1);
+        assert_eq!(hints(path(), Naming::All, true).len(), 2);
         let ends =
             FilterSpec { errors: true, event: strings(&["sys_enter"]), ..FilterSpec::default() };
         assert!(hints(ends, Naming::Near, true)[0].contains("sys_exit"));
