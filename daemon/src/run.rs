@@ -157,7 +157,10 @@ fn trust(state_dir: &Path) -> Result<()> {
         return Ok(());
     }
     let path = std::path::absolute(state_dir)?;
-    for path in path.ancestors() {
+    let in_the_way =
+        |path: &&Path| path.symlink_metadata().is_ok_and(|of| !of.is_dir() && !of.is_symlink());
+    // Of what is no directory, the writing of files tells.
+    for path in path.ancestors().skip_while(in_the_way) {
         match Dir::trusted(path, None, false) {
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e).context("the state directory can't be used"),
