@@ -38,7 +38,7 @@ pub enum OutputError {
     /// A recording would be written to a terminal.
     #[error("a recording is not for a terminal: name a file with -o, or pipe it")]
     Terminal,
-    /// A link, or what is no file.
+    /// The path is a symbolic link, or neither a file nor a directory.
     #[error("{} is a link or no file: name a new file", .0.display())]
     NotFile(PathBuf),
     /// It is a directory, or has no name.
@@ -46,14 +46,15 @@ pub enum OutputError {
     Name(PathBuf),
 }
 
-/// Refuses what is there already, before anything is read for it, unless it is written to as it is
-/// ([`is_stream`]).
+/// Checks an output path before the command reads anything: accepts a pipe or a device
+/// ([`is_stream`]), and otherwise applies [`replaceable`].
 pub fn refuse(path: &Path, force: bool) -> Result<(), OutputError> {
     if is_stream(path) { Ok(()) } else { replaceable(path, force) }
 }
 
-/// Refuses what is there already: a file or a directory unless it shall be replaced, and anything
-/// else. A link may be somebody else's, and lead anywhere; `/dev/stdout` is one, too.
+/// Returns an error if something exists at `path` that must not be replaced: a file or a directory
+/// without `force`, and any link, pipe or device. Another user may have made a link, and it may lead
+/// anywhere; `/dev/stdout` is a link, too.
 pub fn replaceable(path: &Path, force: bool) -> Result<(), OutputError> {
     let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
     match metadata.file_type() {

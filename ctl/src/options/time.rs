@@ -109,10 +109,9 @@ impl TimeArg {
             Self::Local(local) => *local,
             Self::TimeOfDay(time) => {
                 let today = now.date().to_datetime(*time);
-                if shown(today, now).is_ok_and(|(first, _)| first <= now.timestamp()) {
-                    today
-                } else if *time <= now.time() {
-                    // In the hour that is left out today.
+                let is_past = shown(today, now).is_ok_and(|(first, _)| first <= now.timestamp());
+                // A time that does not occur today is an error, not yesterday's.
+                if is_past || *time <= now.time() {
                     today
                 } else {
                     now.date().yesterday().map_err(|e| e.to_string())?.to_datetime(*time)
@@ -121,7 +120,7 @@ impl TimeArg {
             Self::Moment(_) | Self::Ago(_) => return Err("no local time".to_owned()),
         };
         let (first, second) = shown(local, now)?;
-        // The second one may be still to come.
+        // The second moment may be in the future.
         let second = if matches!(self, Self::TimeOfDay(_)) && second > now.timestamp() {
             first
         } else {
@@ -189,7 +188,7 @@ mod tests {
             assert!(refused.contains("occurs twice") && refused.contains("+02"), "{refused}");
             assert!(time.twice(&noon).is_some());
         }
-        // Within that hour, of which the second is still to come.
+        // During the first of the two hours, the second is in the future.
         let time: TimeArg = "02:30:00".parse().unwrap();
         let before = now("2026-10-25T02:40:00+02:00[Europe/Berlin]");
         assert_eq!(time.edge(&before, Twice::Second).unwrap(), wall("2026-10-25T00:30:00Z"));

@@ -66,7 +66,7 @@ impl Entries {
                     Some(entry) => (about(call, false).0, entry.lacks),
                     None => about(call, true),
                 };
-                // There was none that anybody could read.
+                // EFAULT: the address of the path was bad, so the call had no path.
                 let is_none = *ret == -i64::from(libc::EFAULT);
                 let lacks = lacks.filter(|part| !is_none || *part != Part::UnreadPaths);
                 (

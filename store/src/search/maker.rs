@@ -144,7 +144,7 @@ impl Making {
             }
             Body::Exit { call, ret, entered } => {
                 self.call(call);
-                // There was none that anybody could read.
+                // The address of the path was bad, so the call had no path.
                 if *ret == -EFAULT {
                     self.unread.remove(&event.tid);
                 } else if let Some((_, strings)) = self.unread.get_mut(&event.tid) {

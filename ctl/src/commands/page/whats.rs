@@ -37,7 +37,7 @@ impl Told {
 }
 
 impl Whats {
-    /// None, of a page without what is hidden.
+    /// An empty table. `redact` hides matches in every text before it is stored.
     pub(super) fn new(redact: Redact) -> Self {
         Self { words: Words::new(redact), known: FxHashMap::default(), all: Vec::new() }
     }
