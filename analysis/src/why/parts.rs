@@ -73,7 +73,7 @@ impl Story {
         for (pid, told) in programs {
             if self.threads.account(*pid).is_some()
                 && let Some(told) = before.tracks.told(Some(*told)).cloned()
-                && let Some(at) = self.tracks.keep(told)
+                && let Some(at) = self.tracks.keep(told, true)
             {
                 self.facts.programs.insert(*pid, at);
             }

@@ -241,7 +241,7 @@ impl Story {
             }
             Body::Exec { exec, .. } => {
                 if self.tracks.has_fact()
-                    && let Some(at) = self.tracks.keep(told())
+                    && let Some(at) = self.tracks.keep(told(), true)
                 {
                     self.facts.programs.insert(exec.tgid, at);
                 }
@@ -277,7 +277,7 @@ impl Story {
             .filter_map(|(tid, track)| Some((*tid, track.open.filter(long)?.from)))
             .collect();
         for (tid, from) in tids {
-            let told = open(tid, from).and_then(|told| self.tracks.keep(told));
+            let told = open(tid, from).and_then(|told| self.tracks.keep(told, true));
             if let Some(call) = &mut self.tracks.track(tid).open {
                 call.told = told.or(call.told);
             }
@@ -350,7 +350,7 @@ impl Story {
         {
             self.facts.open_flags.insert((known.pid, fd), told.open_flags);
         }
-        let told = words.and_then(|told| self.tracks.keep(told));
+        let told = words.and_then(|told| self.tracks.keep(told, is_long));
         let has_room = self.tracks.has_row();
         let has_count = !is_first || self.tracks.has_count();
         let in_window = time >= self.from;
@@ -443,7 +443,7 @@ impl Story {
                     return;
                 };
                 if self.tracks.has_fact() {
-                    let told = if ns >= LONG_NS { self.tracks.keep(told()) } else { None };
+                    let told = if ns >= LONG_NS { self.tracks.keep(told(), true) } else { None };
                     self.facts.operations.push(OperationRow {
                         from: began(ns),
                         until: time,

@@ -269,11 +269,15 @@ impl Tracks {
         self.told.get(at? as usize)
     }
 
-    /// Keeps words.
-    pub(super) fn keep(&mut self, told: Told) -> Option<u32> {
+    /// Keeps words. A quarter of the room is for calls that took long: most often these are what is
+    /// asked about, and short ones may be any number.
+    pub(super) fn keep(&mut self, told: Told, is_long: bool) -> Option<u32> {
         let texts = [Some(&told.text), told.object.as_ref(), told.peer.as_ref()];
-        let bytes = texts.into_iter().flatten().map(|text| text.len()).sum();
-        if self.told.len() >= self.room.told || !self.has_bytes(bytes) {
+        let bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
+        let most = |room: usize| if is_long { room } else { room - room / 4 };
+        let is_there = self.told.len() < most(self.room.told)
+            && self.bytes.saturating_add(bytes) <= most(self.room.bytes);
+        if !is_there || !self.has_bytes(bytes) {
             self.is_short = true;
             return None;
         }

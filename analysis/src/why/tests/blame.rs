@@ -225,6 +225,24 @@ fn long_texts_are_bounded() {
     assert!(!answer.complete && answer.doubts.iter().any(|doubt| doubt.contains("left out")));
 }
 
+/// What many short calls were about leaves room for what a long one is about.
+#[test]
+fn a_long_call_finds_room_for_its_words_behind_short_ones() {
+    let bytes = 1 << 20;
+    let mut story = Story::with_room(&meta(), (0, 0, 90_000 * MS), bytes);
+    let known = Known { pid: 10, ..Known::default() };
+    let mut short = || Told { text: "x".repeat(64).into(), ..Told::default() };
+    for at in 0..bytes as u64 / 500 {
+        story.take(&exit(at * MS / 10, 0, 11, "sendto", 0), &known, &mut short);
+    }
+    assert!(story.tracks.is_short);
+    let known = Known { pid: 12, entered: Some(0), ..Known::default() };
+    let mut long = || Told { text: "read(3</fifo>)".into(), ..Told::default() };
+    story.take(&exit(60_000 * MS, 0, 12, "read", 1), &known, &mut long);
+    let call = story.tracks.get(12).and_then(|track| track.calls.last()).expect("the call");
+    assert_eq!(&*story.tracks.told(call.told).expect("its words").text, "read(3</fifo>)");
+}
+
 #[test]
 fn times_at_the_end_of_the_clock_do_not_wrap() {
     let end = u64::MAX;

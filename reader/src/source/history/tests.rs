@@ -96,6 +96,58 @@ fn write_set(dir: &Path, pages_each: usize, late: bool, set_at: Option<u64>) -> 
     files
 }
 
+/// A file of two rings: the busy one's pages fill blocks of their own, and the last of every three
+/// has the other's as well, which begin where the first of the three does. When they begin.
+fn write_two(dir: &Path) -> Vec<u64> {
+    let mut other = PageWriter::new(SESSION, Lane::Syscall, 1, 0);
+    for i in 0..CALLS / 3 {
+        other.push(&enter(STARTED + 3 * i * PACE + 1, 1, i as u32, 39)).unwrap();
+    }
+    let rings = [calls(None), other];
+    let marks = [0, 1].map(|cpu: u16| {
+        let (events, refused) = rings[usize::from(cpu)].totals();
+        RingMark { events, refused, ..RingMark::new(Lane::Syscall, cpu) }
+    });
+    let others = [Lane::Sched, Lane::Task].map(|lane| [0, 1].map(|cpu| RingMark::new(lane, cpu)));
+    let [busy, other] = rings.map(pages);
+    let meta = Meta { session: SESSION, started: STARTED, cpus: vec![0, 1], ..Meta::default() };
+    let header = FileHeader {
+        compatible: 0,
+        incompatible: 0,
+        boot_id: [1; 16],
+        session: SESSION,
+        number: 1,
+        created_wall: STARTED as i64,
+        created_mono: STARTED,
+        begins: STARTED,
+    };
+    let out = File::create(dir.join("1.flight")).unwrap();
+    let mut file = FileWriter::new(out, &header, 1).unwrap();
+    file.meta(&meta, STARTED).unwrap();
+    // As a recorder's: no ring is known yet.
+    file.checkpoint(&Checkpoint::default()).unwrap();
+    let mut begins = Vec::new();
+    let mut other = other.into_iter().peekable();
+    for drained in busy.chunks(24) {
+        let until = drained.last().unwrap().header().base_mono;
+        let beside: Vec<Page> = std::iter::from_fn(|| {
+            other.next_if(|page| drained.len() < 24 || page.header().base_mono < until)
+        })
+        .collect();
+        let mut blocks: Vec<Vec<Page>> = drained.chunks(8).map(<[Page]>::to_vec).collect();
+        begins.extend(blocks.iter().map(|block| block[0].header().base_mono));
+        blocks.last_mut().unwrap().extend(beside);
+        for block in &blocks {
+            file.pages(block).unwrap();
+        }
+    }
+    assert!(other.next().is_none());
+    let rings = marks.into_iter().chain(others.into_iter().flatten()).collect();
+    file.checkpoint(&Checkpoint { time: STARTED + CALLS * PACE, rings }).unwrap();
+    file.finish().unwrap();
+    begins
+}
+
 /// The numbers of the calls in each chapter's window; every one must be complete.
 fn told(dir: &Path, since: Edge, until: Edge) -> Vec<Vec<u32>> {
     let plan = HistoryPlan { place: HistoryPlace::Store(dir.into()), boot: None };
@@ -129,6 +181,29 @@ fn a_long_window_is_told_in_stretches_without_a_seam() {
         let short = told(dir.path(), Edge::Ago(500 * PACE), Edge::Open);
         assert_eq!(short.concat(), (29_500..30_000).collect::<Vec<_>>());
         assert!(short.len() < 4, "{}", short.len());
+    }
+}
+
+/// What a block has of one ring outside of a window is no proof that the window lacks something.
+#[test]
+fn a_block_of_several_rings_tells_of_no_gap() {
+    let dir = tempfile::tempdir().unwrap();
+    let begins = write_two(dir.path());
+    let mut boots = catalog::store(dir.path()).unwrap().0;
+    let mut session = SessionSource::open(boots[0].sessions.remove(0)).unwrap();
+    let numbered = |time: u64, pace: u64| time.saturating_sub(STARTED).div_ceil(pace);
+    for (from, until) in begins.iter().flat_map(|from| begins.iter().map(move |to| (from, to))) {
+        let window = Window { from: *from, until: *until };
+        if window.is_empty() {
+            continue;
+        }
+        let recording = session.read(window).unwrap();
+        let report = Report::new(&recording, window, STARTED + CALLS * PACE);
+        assert!(report.is_complete(), "{report:#?}");
+        let events = recording.streams.iter().flat_map(LaneStream::events);
+        let inside = events.filter(|event| window.contains(event.time)).count() as u64;
+        let of = |time| numbered(time, PACE) + numbered(time - 1, 3 * PACE);
+        assert_eq!(inside, of(*until) - of(*from), "{window:?}");
     }
 }
 

@@ -109,22 +109,19 @@ impl SessionSource {
         let held = (&*self.superseded, &*self.shared);
         let mut lost = read_pages(&opened, asked, pick, held, &mut pages)?;
         let further = to_the_marks(window, before.as_ref(), &after);
-        let needs = |lane: &Lane| {
-            (*lane, rims::needs(*lane, window.from, &pages, &meta, before.as_ref(), &after))
-        };
-        let mut needs: Vec<(Lane, Vec<Need>)> = if asked != further && pick.is_whole() {
-            lanes.iter().map(needs).collect()
-        } else {
-            Vec::new()
-        };
-        needs.retain(|(_, of_lane)| !of_lane.is_empty());
-        let again = asked != further && (!lost.is_empty() || !needs.is_empty());
-        if again && fits(further) {
-            pages = Vec::new();
-            lost = read_pages(&opened, further, pick, held, &mut pages)?;
-        } else {
-            for (lane, needs) in needs {
-                lost.extend(rims::read(&opened, (window, further), lane, &needs, &mut pages));
+        if asked != further && pick.is_whole() {
+            let counters = (before.as_ref(), &after);
+            let needs = |lane: &Lane| rims::needs(*lane, window, &pages, &meta, counters);
+            let needs: Vec<Vec<Need>> = lanes.iter().map(needs).collect();
+            let lacks = !lost.is_empty() || needs.iter().flatten().any(|need| need.is_of_counters);
+            if lacks && fits(further) {
+                pages = Vec::new();
+                lost = read_pages(&opened, further, pick, held, &mut pages)?;
+            } else {
+                for (lane, needs) in lanes.iter().zip(needs) {
+                    lost.extend(rims::read(&opened, (window, further), *lane, &needs, &mut pages));
+                    rims::trim(*lane, window, &mut pages);
+                }
             }
         }
         whole &= lost.is_empty();
