@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use flightrec_tests::monotonic_ns;
 use serde_json::Value;
 
-use crate::support::start;
+use crate::support::{own, start};
 
 /// Runs a script; from when to when, UNIX time in seconds, as `--a` takes it.
 fn window(script: &str) -> String {
@@ -25,7 +25,8 @@ fn what_is_new_gone_and_slower() {
     let recorder = start("");
     let before = window("for i in {1..30}; do sleep 0.001; done; cat /etc/hostname /etc/passwd");
     let behind = window("for i in {1..30}; do sleep 0.03; done; cat /no/such/file || true");
-    let args = ["diff", "--a", &before, "--b", &behind, "--comm", "sleep,cat"];
+    let [tree, own] = own();
+    let args = ["diff", "--a", &before, "--b", &behind, "--comm", "sleep,cat", &tree, &own];
     let args = [&args[..], &["--format", "json", "--top", "1000"]].concat();
     let output = recorder.flightctl(&args);
     assert!(output.status.success(), "{output:?}");
@@ -44,7 +45,7 @@ fn what_is_new_gone_and_slower() {
     let gone = find("files", &[("comm", "cat"), ("file", "/etc/passwd"), ("op", "read")]);
     assert_eq!(gone["change"], "gone");
     // Who compares a window with itself finds nothing.
-    let same = ["diff", "--a", &before, "--b", &before, "--comm", "sleep,cat"];
+    let same = ["diff", "--a", &before, "--b", &before, "--comm", "sleep,cat", &tree, &own];
     let output = recorder.flightctl(&same);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     // A wait for the time to pass is no change of waits.

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
-use crate::support::{dump, lost_of_trace, share_recorder, start};
+use crate::support::{dump, lost_of_trace, own, share_recorder, start};
 
 /// The lane's kinds.
 const KINDS: &str = "block_insert,block_issue,block_complete";
@@ -179,7 +179,9 @@ fn a_call_has_the_requests_that_it_waited_for(recorder: &Recorder) {
     let disk = Loop::new("mq-deadline");
     disk.read(20);
     disk.write(4);
-    let calls = valid_dump(recorder, &["--last", "1h", "--comm", "dd", "--event", "sys_exit"]);
+    let [tree, own] = own();
+    let of_dd = ["--last", "1h", "--comm", "dd", "--event", "sys_exit", &tree, &own];
+    let calls = valid_dump(recorder, &of_dd);
     let of_disk = |call: &&Value| call["disk_requests"].is_u64();
     let lost = lost(recorder);
     let waited = |name: &str| {
@@ -195,7 +197,7 @@ fn a_call_has_the_requests_that_it_waited_for(recorder: &Recorder) {
         assert!(ns("disk_busy_ns") <= all && ns("disk_requests") >= 1, "{call}");
     }
     assert!(lost > 0 || waited("fsync").len() == 1, "{calls:#?}");
-    let lines = dump(recorder, &["--last", "1h", "--comm", "dd", "--event", "sys_exit"]);
+    let lines = dump(recorder, &of_dd);
     let notes = lines.iter().filter(|line| line.text.contains(") disk: 1 request in "));
     assert!(notes.count() as u64 + lost >= 20, "{lines:#?}");
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::json::valid_dump;
-use crate::support::{share_recorder, start};
+use crate::support::{own, share_recorder, start};
 
 const PAGE: &str = include_str!("../../docs/fault-injection.md");
 
@@ -28,7 +28,9 @@ fn run(name: &str) -> Output {
 }
 
 fn calls(recorder: &Recorder, comm: &str) -> Vec<Value> {
-    valid_dump(recorder, &["--last", "1h", "--comm", comm, "--event", "sys_enter,sys_exit"])
+    let [tree, own] = own();
+    let of = ["--last", "1h", "--comm", comm, "--event", "sys_enter,sys_exit", &tree, &own];
+    valid_dump(recorder, &of)
 }
 
 fn strace_lets_a_call_fail(recorder: &Recorder) {

@@ -6,7 +6,7 @@ use flightrec_tests::{Recorder, numbered_call};
 use nix::unistd::gettid;
 use serde_json::Value;
 
-use crate::support::{is_event, is_whole, lines, share_recorder, start};
+use crate::support::{is_event, is_whole, lines, own, share_recorder, start};
 
 const SCHEMA: &str = include_str!("../../docs/flightctl-dump.schema.json");
 
@@ -59,7 +59,9 @@ fn text_and_json_tell_the_same() {
         .status()
         .expect("sh");
     assert_eq!(status.code(), Some(3));
-    let last = ["--event", "fork,exec,exit,sys_enter,sys_exit", "--comm", "ls,wc"];
+    let [tree, own] = own();
+    let kinds = "fork,exec,exit,sys_enter,sys_exit";
+    let last = ["--event", kinds, "--comm", "ls,wc", &tree, &own];
     let text = lines(&recorder.flightctl(&[&["dump", "--last", "1h"], &last[..]].concat()));
     let events = valid_dump(&recorder, &[&["--last", "1h"], &last[..]].concat());
     assert!(events.len() > 50, "{}", events.len());

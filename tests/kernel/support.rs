@@ -74,6 +74,12 @@ pub(crate) fn is_event(line: &Value) -> bool {
     line.get("tid").is_some()
 }
 
+/// Restricts a question to what this test's processes do: others, and other tests, run programs of
+/// the same names.
+pub(crate) fn own() -> [String; 2] {
+    ["--tree".to_owned(), std::process::id().to_string()]
+}
+
 /// All that it holds.
 pub(crate) fn snapshot(recorder: &Recorder) -> Snapshot {
     Snapshot::take(&recorder.sandbox().bpffs_dir())
