@@ -27,6 +27,10 @@ static OFFSETS: Offsets = Offsets {
     exit_code: 0,
     real_parent: 0,
     mm: 0,
+    files: 0,
+    fs: 0,
+    signal: 0,
+    live: 0,
     cpu: 0,
     cgroups: 0,
     dfl_cgrp: 0,
@@ -359,6 +363,23 @@ impl Task {
     pub(crate) fn mm(self) -> u64 {
         // SAFETY: see `load`.
         unsafe { load(self.untrusted().0, offset!(mm)) }
+    }
+
+    /// Addresses of its table of descriptors, and of its working directory and root.
+    #[inline(always)]
+    pub(crate) fn files_and_fs(self) -> (u64, u64) {
+        // SAFETY: see `load`.
+        unsafe { (load(self.untrusted().0, offset!(files)), load(self.untrusted().0, offset!(fs))) }
+    }
+
+    /// Threads of its process that have not begun to end.
+    #[inline(always)]
+    pub(crate) fn left(self) -> u32 {
+        // SAFETY: see `ppid`; a task has its process's signals until it is released.
+        unsafe {
+            let signal: *const u8 = load(self.untrusted().0, offset!(signal));
+            load(signal, offset!(live))
+        }
     }
 
     /// Where the program's arguments stand in user memory: start and length.

@@ -8,7 +8,7 @@ use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 use core::ffi::c_void;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{
-    self, Exec, Fork, Rename, STRING_MAX, StringStatus, TaskExit, kind,
+    self, Exec, Fork, Rename, SHARES_FILES, SHARES_FS, STRING_MAX, StringStatus, TaskExit, kind,
 };
 use flightrec_format::abi::state::{
     CpuState, ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_TASK, entered,
@@ -22,7 +22,7 @@ use crate::strings::{self, Source};
 use crate::{budget, slots};
 
 /// THREAD, TIME, header, and the longest body.
-const ROOM: usize = NAMES + 8 + 48;
+const ROOM: usize = NAMES + 8 + 56;
 /// Most CPUs that [`disown`] visits: as many as the verifier lets a loop run. (The largest x86_64
 /// machines have 1,920; a kernel may be built for 8,192.)
 const MAX_CPUS: u32 = 4096;
@@ -51,6 +51,8 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
     if child.tid() != child.tgid() && !budget::draw_task(state, parent, kind::FORK, budget::BIRTH) {
         return None;
     }
+    let ((files, fs), (own_files, own_fs)) = (parent.files_and_fs(), child.files_and_fs());
+    let shares = SHARES_FILES * u32::from(files == own_files) + SHARES_FS * u32::from(fs == own_fs);
     let body = Fork {
         parent_tid: parent.tid(),
         parent_tgid: parent.tgid(),
@@ -59,6 +61,8 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
         start_time: child.start_time(),
         cgroup,
         comm: comm_bytes(child.comm()),
+        shares,
+        reserved: 0,
     };
     let mut w = open(state, ROOM)?;
     w.record(kind::FORK, body);
@@ -175,14 +179,16 @@ fn sched_process_exit(ctx: BtfTracePointContext) -> Option<()> {
     if state.enabled & ENABLE_TASK == 0 {
         return None;
     }
-    if tid != tgid && !budget::draw_task(state, task, kind::TASK_EXIT, budget::END) {
+    // The end of a process is that of its last thread.
+    let left = task.left();
+    if tid != tgid && left != 0 && !budget::draw_task(state, task, kind::TASK_EXIT, budget::END) {
         return None;
     }
     let body = TaskExit {
         tid,
         tgid,
         code: task.exit_code(),
-        reserved: 0,
+        left,
         start_time: task.start_time(),
         comm: comm_bytes(task.comm()),
     };

@@ -348,7 +348,7 @@ mod tests {
     }
 
     fn ended(time: u64, began: u64, tid: u32, tgid: u32) -> Event {
-        let exit = TaskExit { tid, tgid, code: 0, reserved: 0, start_time: began, comm: [0; 16] };
+        let exit = TaskExit { tid, tgid, code: 0, left: 0, start_time: began, comm: [0; 16] };
         event(time, 0, tid, Body::TaskExit(exit))
     }
 

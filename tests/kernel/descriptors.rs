@@ -1,11 +1,14 @@
 //! What descriptors stand for that were open before the recorder began: from the kernel's own
 //! account of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use flightrec_tests::{PATIENCE, Recorder, bin_dir, c_program, wait_until};
+use jiff::Timestamp;
+use regex::Regex;
 use tempfile::TempDir;
 
 use crate::lacking::status;
@@ -209,4 +212,90 @@ fn status_tells_of_the_last_look() {
     );
     assert_eq!(last["left_out"].as_u64(), Some(0), "{last}");
     assert!(last["cost_seconds"].as_f64() > Some(0.0), "{last}");
+}
+
+/// Whether a name is right for what `/proc` said: the same, or a socket by the name that we give
+/// it. A file that was opened by a path that begins in the working directory may be called so.
+fn is_true(name: &str, link: &str) -> bool {
+    let link = link.strip_suffix(" (deleted)").unwrap_or(link);
+    let inode = link.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
+    let relative = || !name.starts_with('/') && link.ends_with(&format!("/{name}"));
+    match inode {
+        Some(inode) => {
+            name == "socket:AF_UNIX,SOCK_STREAM"
+                || name.starts_with("UNIX-") && name.contains(&format!("[{inode}"))
+        }
+        None => name == link || link.starts_with('/') && relative(),
+    }
+}
+
+/// What a link is, for the count of names that are not known.
+fn class(link: &str) -> &str {
+    match link.split_once(['/', ':']) {
+        Some(("", rest)) if rest.contains("/#") => "a file without a name",
+        Some(("", _)) => "a file",
+        Some((kind, _)) => kind,
+        None => link,
+    }
+}
+
+/// Threads and processes share, copy and leave tables of descriptors at random
+/// (`tests/programs/tables.c`), and `/proc` is asked before each call what its number stands for.
+#[test]
+fn names_are_true_or_absent() {
+    const CHECKS: usize = 25_000;
+    const SEEDS: usize = 4;
+    let recorder = start("[rings]\nsyscall = \"64MiB\"");
+    let program = c_program("tables", &[]);
+    let mut truths: Vec<Vec<String>> = Vec::new();
+    let mut named: HashMap<(usize, usize), String> = HashMap::new();
+    let call = Regex::new(r"^lseek\((\d+)(?:<(.*)>)?, (\d+), 77\) -->$").expect("a pattern");
+    for seed in 1..=SEEDS {
+        let dir = recorder.sandbox().root().join(format!("tables-{seed}"));
+        fs::create_dir(&dir).expect("a directory");
+        let since = Timestamp::now().to_string();
+        let mut child = Command::new(&program);
+        child.args([dir.as_os_str(), CHECKS.to_string().as_ref(), seed.to_string().as_ref()]);
+        let output = child.stdin(Stdio::null()).output().expect("the program");
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        truths.push(text.lines().map(str::to_owned).collect());
+        let asked = ["--since", &since, "--syscall", "lseek", "--event", "sys_enter"];
+        for line in dump(&recorder, &asked) {
+            let Some(of) = call.captures(&line.text) else { continue };
+            let number: usize = of[3].parse().expect("a number");
+            let name = of.get(2).map_or("", |name| name.as_str());
+            assert_eq!(named.insert((seed - 1, number), format!("{} {name}", &of[1])), None);
+        }
+    }
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for (seed, truths) in truths.iter().enumerate() {
+        assert_eq!(truths.len(), CHECKS);
+        for (number, truth) in truths.iter().enumerate() {
+            let mut words = truth.splitn(4, ' ').skip(2);
+            let (fd, link) = (words.next().expect("fd"), words.next().expect("a link"));
+            let line = named.get(&(seed, number)).unwrap_or_else(|| panic!("no line of {truth:?}"));
+            let (at, name) = line.split_once(' ').expect("two words");
+            assert_eq!(at, fd, "{truth:?}");
+            let verdict = match (name, link) {
+                ("", "-") => "not open",
+                ("", _) => "absent",
+                (_, "-") => "wrong",
+                (name, link) if is_true(name, link) => "true",
+                _ => "wrong",
+            };
+            *counts.entry((verdict, class(link))).or_default() += 1;
+            if verdict == "wrong" {
+                wrong.push(format!("seed {}: {truth}: {name}", seed + 1));
+            }
+        }
+    }
+    eprintln!("{counts:#?}");
+    wrong.truncate(40);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let sum = |verdict| -> usize {
+        counts.iter().filter(|((of, _), _)| *of == verdict).map(|(_, n)| n).sum()
+    };
+    assert!(sum("true") > 2 * sum("absent"), "{counts:?}");
 }

@@ -435,7 +435,7 @@ fn check_trace_dat(saved: &Saved, least: u64) {
     let shown = |part: &str| assert!(text.contains(part), "no {part:?}");
     shown("sys_enter_openat:     dfd=AT_FDCWD, filename=/usr/share/doc");
     shown(" ENOENT\n");
-    shown("text=end of \\33[2J work");
+    shown("text=\"end of \\33[2J work\"");
     // Threads have the names that they had last.
     shown(" dd-");
     shown(" ls-");

@@ -77,7 +77,7 @@ fn a_wait_without_a_stack_comes_when_its_thread_has_run() {
 /// Of threads that ended before the window only their births and ends are read.
 #[test]
 fn the_dead_do_nothing_unknown() {
-    let exit = TaskExit { tid: 5, tgid: 5, code: 0, reserved: 0, start_time: 0, comm: [0; 16] };
+    let exit = TaskExit { tid: 5, tgid: 5, code: 0, left: 0, start_time: 0, comm: [0; 16] };
     let mut all = run(&[waking(5, 0, 6, 5), event(10, 0, 5, Body::TaskExit(exit))]);
     all.take(&switch(20, 0, 7, 0, 6), || 0);
     all.drain();

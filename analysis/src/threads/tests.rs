@@ -105,7 +105,7 @@ fn exit(time: u64, cpu: u16, tid: u32) -> Event {
 fn fork(time: u64, tid: u32) -> Event {
     let comm = [0; 16];
     let (parent_tid, parent_tgid, tgid) = (1, 1, tid);
-    let fork = Fork { parent_tid, parent_tgid, tid, tgid, start_time: 0, cgroup: 0, comm };
+    let fork = Fork { parent_tid, parent_tgid, tid, tgid, start_time: 0, cgroup: 0, comm, shares: 0, reserved: 0 };
     event(time, 0, 1, Body::Fork(fork))
 }
 
@@ -340,7 +340,7 @@ fn a_gap_of_calls_leaves_only_the_calls_of_who_waits() {
 
 #[test]
 fn births_and_deaths() {
-    let gone = TaskExit { tid: 5, tgid: 5, code: 0, reserved: 0, start_time: 0, comm: [0; 16] };
+    let gone = TaskExit { tid: 5, tgid: 5, code: 0, left: 0, start_time: 0, comm: [0; 16] };
     let (mut threads, mut all) = (Threads::new(0, false), All::default());
     let events = [
         fork(10, 5),

@@ -416,7 +416,7 @@ fn program(cpu: &mut Cpu, parent: u32) -> Result<()> {
         opens(cpu, tid, ONCE, 3)?;
     }
     let exit =
-        TaskExit { tid, tgid: tid, code: 0, reserved: 0, start_time: cpu.time, comm: name("job") };
+        TaskExit { tid, tgid: tid, code: 0, left: 0, start_time: cpu.time, comm: name("job") };
     cpu.put(tid, Body::TaskExit(exit))?;
     cpu.put(tid, switch(parent, 16))
 }

@@ -64,7 +64,7 @@ mod tests {
             tgid: 8,
             start_time: 12,
             cgroup: u64::MAX,
-            comm,
+            comm, shares: 0, reserved: 0
         };
         let mut out = b"{\"event\":\"fork\"".to_vec();
         let fork = Plain::read(Kind::Fork, &fork.bytes()).unwrap();

@@ -138,7 +138,7 @@ fn every_kind() -> Recording {
         tgid: 7,
         start_time: T,
         cgroup: 12,
-        comm: name,
+        comm: name, shares: 0, reserved: 0
     };
     push(Lane::Task, 0, 7, Body::Fork(fork));
     let exec = Exec { tid: 7, old_tid: 9, tgid: 7, args_len: 6, cgroup: 12, comm: comm(b"ls") };
@@ -152,7 +152,7 @@ fn every_kind() -> Recording {
         Body::Rename(Rename { tid: 7, tgid: 7, old: comm(b"ls"), new: comm(b"\xff") }),
     );
     let exit =
-        |code| TaskExit { tid: 7, tgid: 7, code, reserved: 0, start_time: 0, comm: comm(b"\xff") };
+        |code| TaskExit { tid: 7, tgid: 7, code, left: 0, start_time: 0, comm: comm(b"\xff") };
     push(Lane::Task, 0, 7, Body::TaskExit(exit(1 << 8)));
     push(Lane::Task, 0, 8, Body::TaskExit(TaskExit { tid: 8, ..exit(0x8b) }));
     push(Lane::Task, 0, 7, Body::Mark(text(0, StringStatus::Whole, b"lunch")));

@@ -168,7 +168,7 @@ impl Machine {
         let comm_of_parent = comm(&format!("main{}", parent % 10));
         let comm = |name: &str| comm(name);
         let fork =
-            Fork { parent_tid, parent_tgid, tid, tgid, start_time, cgroup, comm: comm_of_parent };
+            Fork { parent_tid, parent_tgid, tid, tgid, start_time, cgroup, comm: comm_of_parent, shares: 0, reserved: 0 };
         self.put(cpu, parent, Body::Fork(fork));
         self.switch(cpu, tid, 0, false);
         let rename = Rename { tid, tgid, old: comm_of_parent, new: comm("job") };
@@ -187,7 +187,7 @@ impl Machine {
             self.write(cpu, tid, 3);
         }
         self.wake(cpu, parent, cpu);
-        let exit = TaskExit { tid, tgid, code: 0, reserved: 0, start_time, comm: comm("job") };
+        let exit = TaskExit { tid, tgid, code: 0, left: 0, start_time, comm: comm("job") };
         self.put(cpu, tid, Body::TaskExit(exit));
         self.switch(cpu, parent, 16, false);
     }

@@ -28,6 +28,10 @@ pub fn read_offsets(btf: &Btf, architecture: Architecture) -> Result<Offsets, Bt
         exit_code: task("exit_code")?,
         real_parent: task("real_parent")?,
         mm: task("mm")?,
+        files: task("files")?,
+        fs: task("fs")?,
+        signal: task("signal")?,
+        live: btf.member_offset("signal_struct", "live")?,
         // It moved from task_struct into thread_info in Linux 5.16 (commit bcf9033e5449); some
         // stable kernels have the one, some the other.
         cpu: task("thread_info.cpu").or_else(|_| task("cpu"))?,

@@ -1,6 +1,7 @@
 //! What answering clients costs: apart from what recording costs, so that no reader can have events
 //! left out for it, and bounded for those that may not change the budget.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -27,6 +28,37 @@ const OTHERS: u32 = u32::MAX;
 /// user has this id: the kernel's ids end two before.)
 pub(super) const DOOR: u32 = u32::MAX - 1;
 
+/// Most that a thread did between two works and is the second one's, ns: waking up, asking the
+/// kernel what is ready, accepting. What took longer was something else.
+const BETWEEN_MAX: u64 = 250_000;
+
+thread_local! {
+    /// What of this thread's CPU time is counted, or nobody's, ns.
+    static COUNTED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Work for a client on one thread, with what the thread did to get to it.
+#[derive(Debug)]
+pub(super) struct Work {
+    /// The thread's CPU time from which on it counts, ns.
+    from: u64,
+}
+
+impl Work {
+    pub(super) fn begin() -> Self {
+        let now = clock::thread_cpu();
+        let counted = COUNTED.get().unwrap_or(now);
+        Self { from: counted.max(now.saturating_sub(BETWEEN_MAX)) }
+    }
+
+    /// CPU time that it took, ns.
+    fn end(self) -> u64 {
+        let now = clock::thread_cpu();
+        COUNTED.set(Some(now));
+        now.saturating_sub(self.from)
+    }
+}
+
 /// What one user's clients have left.
 #[derive(Debug, Clone, Copy)]
 struct Left {
@@ -50,7 +82,7 @@ impl Meter {
     }
 
     /// Enters what an answer to a user took; `None`: somebody who is not bounded.
-    pub(super) fn charge(&self, user: Option<(u32, Allowance)>, ns: u64, now: u64) {
+    fn charge(&self, user: Option<(u32, Allowance)>, ns: u64, now: u64) {
         self.spent.fetch_add(ns, Ordering::Relaxed);
         if let Some((uid, allowance)) = user {
             self.with(uid, allowance, now, |left| left.ns = left.ns.saturating_sub_unsigned(ns));
@@ -82,10 +114,15 @@ impl Meter {
 
     /// Does something on this thread, and counts its CPU time.
     pub(super) fn measure<T>(&self, user: Option<(u32, Allowance)>, work: impl FnOnce() -> T) -> T {
-        let before = clock::thread_cpu();
+        let begun = Work::begin();
         let done = work();
-        self.charge(user, clock::thread_cpu().saturating_sub(before), clock::mono());
+        self.enter(user, begun);
         done
+    }
+
+    /// Counts the CPU time of work that is done.
+    pub(super) fn enter(&self, user: Option<(u32, Allowance)>, work: Work) {
+        self.charge(user, work.end(), clock::mono());
     }
 
     /// The same of a future.
@@ -131,6 +168,31 @@ mod tests {
         assert_eq!(wait(7, 100_000 * MS), 50);
         meter.charge(None, 1000 * MS, 100_000 * MS);
         assert_eq!(meter.spent(), 1230 * MS);
+    }
+
+    /// What a thread does between two works counts as the second one's, up to a limit.
+    #[test]
+    fn what_leads_to_work_is_part_of_it() {
+        let spin = |ns: u64| {
+            let end = clock::thread_cpu() + ns;
+            while clock::thread_cpu() < end {}
+        };
+        let spent = || {
+            let meter = Meter::default();
+            meter.measure(None, || ());
+            meter.spent()
+        };
+        std::thread::spawn(move || {
+            spin(10 * MS);
+            assert!(spent() < BETWEEN_MAX, "before the first one");
+            spin(BETWEEN_MAX / 2);
+            assert!(spent() >= BETWEEN_MAX / 2);
+            spin(10 * MS);
+            let of_much = spent();
+            assert!((BETWEEN_MAX..5 * MS).contains(&of_much), "{of_much}");
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

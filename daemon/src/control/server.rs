@@ -13,18 +13,13 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::{error, warn};
 
 use super::connection::{Connection, frame};
-use super::meter::DOOR;
+use super::meter::{DOOR, Work};
 use super::refusals::Refusals;
 use super::{Access, Backend, Limits, Listener, Peer};
-use crate::clock;
 
 /// Pause after a failed accept: there may be no descriptor left, and asking again at once won't
 /// help.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// CPU time that the kernel takes for a connection that is made and closed, about, ns: it is not part
-/// of what is measured.
-const CONNECTION: u64 = 30_000;
 
 /// Serves the socket until `shutdown` completes; then connections are cut, and the file removed.
 /// Fails only where the socket can't be used at all.
@@ -61,7 +56,7 @@ pub async fn serve_with(
                         report(ended);
                     }
                     let held = connections.len();
-                    let before = clock::thread_cpu();
+                    let work = Work::begin();
                     let admitted = Peer::of(&stream).map(|peer| {
                         let why = refusal(&peer, &access, held, &mut others, &limits, &refusals);
                         (peer, why)
@@ -83,9 +78,8 @@ pub async fn serve_with(
                         Ok((_, Some(why))) => refuse(stream, why),
                         Err(e) => refuse(stream, format!("your credentials can't be read: {e}")),
                     }
+                    backend.meter().enter(door.filter(|_| is_others), work);
                     if is_others {
-                        let took = clock::thread_cpu().saturating_sub(before) + CONNECTION;
-                        backend.meter().charge(door, took, clock::mono());
                         // Who waits meanwhile is let in in turn.
                         backend.meter().admit(door).await;
                     }

@@ -103,6 +103,25 @@ fn a_process_whose_threads_differ_has_no_table() {
     assert_eq!(tables, [Table { processes: vec![12], files: vec![file(0, false, 0)] }]);
 }
 
+/// Its first thread has ended: the others stand for it.
+#[test]
+fn a_process_without_its_leader_has_the_table_of_its_threads() {
+    let thread = |tid, files, fd| FileRecord { tid, ..record(10, files, fd) };
+    let of = |last: FileRecord| {
+        let all = bytes(&[
+            (thread(11, 0xa, 0), b"/a"),
+            (thread(11, 0xa, 4), b"/b"),
+            (thread(12, 0xa, 0), b"/a"),
+            (thread(12, 0xa, 4), b"/b"),
+            (last, b"/a"),
+        ]);
+        walk::read(all.as_slice(), Names::ALL).unwrap().tables
+    };
+    let files = vec![file(0, false, 0), file(4, false, 1)];
+    assert_eq!(of(thread(13, 0xa, 0)), [Table { processes: vec![10], files }]);
+    assert_eq!(of(thread(13, 0xb, 0)), [], "one has left it");
+}
+
 #[test]
 fn sockets() {
     let inet = FileRecord {

@@ -48,7 +48,9 @@ pub(super) fn read(mut file: impl Read, names: Names) -> io::Result<Snapshot> {
     }
 }
 
-/// Puts a snapshot together. The records of one process come one after the other.
+/// Puts a snapshot together. The records of one thread come one after the other; of threads that
+/// have their process's leader's table there are none, unless the leader has ended: then there are
+/// those of each (`task_seq_get_next`, kernel/bpf/task_iter.c, Linux 6.1).
 #[derive(Default)]
 struct Builder {
     snapshot: Snapshot,
@@ -57,13 +59,16 @@ struct Builder {
     descriptors: usize,
     /// Tables by the address of the kernel's own.
     by_address: HashMap<u64, usize>,
+    /// The address of the first table of each process.
+    first: HashMap<u32, u64>,
     /// Processes of which not all threads have the same descriptors: there is no one table.
     divided: HashSet<u32>,
-    process: Option<Process>,
+    thread: Option<Thread>,
 }
 
-/// The process at hand.
-struct Process {
+/// The thread at hand, which has the first table of its process.
+struct Thread {
+    tid: u32,
     tgid: u32,
     address: u64,
     files: Vec<Descriptor>,
@@ -71,25 +76,28 @@ struct Process {
 
 impl Builder {
     fn add(&mut self, record: &FileRecord, text: &[u8], names: Names) {
-        if record.tid != record.tgid {
-            self.divided.insert(record.tgid);
-            return;
-        }
-        let FileRecord { tgid, files: address, fd, .. } = *record;
-        if self
-            .process
-            .as_ref()
-            .is_none_or(|process| process.tgid != tgid || process.address != address)
-        {
+        let FileRecord { tid, tgid, files: address, fd, .. } = *record;
+        let is_next = |thread: &Thread| (thread.tid, thread.address) != (tid, address);
+        if self.thread.as_ref().is_none_or(is_next) {
             self.settle();
+            match self.first.get(&tgid) {
+                None => drop(self.first.insert(tgid, address)),
+                // Another thread with the same ones.
+                Some(first) if *first == address => return,
+                Some(_) => {
+                    self.divided.insert(tgid);
+                    return;
+                }
+            }
         }
         let full = self.descriptors >= DESCRIPTORS_MAX
-            || self.process.as_ref().is_some_and(|process| process.files.len() >= PROCESS_MAX);
+            || self.thread.as_ref().is_some_and(|thread| thread.files.len() >= PROCESS_MAX);
         let number = if full { None } else { self.number(records::object(record, text, names)) };
-        let process = self.process.get_or_insert(Process { tgid, address, files: Vec::new() });
+        let thread =
+            self.thread.get_or_insert(Thread { tid, tgid, address, files: Vec::new() });
         match number {
             Some(object) => {
-                process.files.push(Descriptor { fd, cloexec: record.flags & CLOEXEC != 0, object });
+                thread.files.push(Descriptor { fd, cloexec: record.flags & CLOEXEC != 0, object });
                 self.descriptors += 1;
             }
             None => self.snapshot.left_out += 1,
@@ -115,10 +123,10 @@ impl Builder {
         Some(number)
     }
 
-    /// The process is complete. It shares the table of another one at the same address if it has
-    /// the same content as well: the address may have been given away in between.
+    /// The thread is complete. Its process shares the table of another one at the same address if
+    /// it has the same content as well: the address may have been given away in between.
     fn settle(&mut self) {
-        let Some(Process { tgid, address, files }) = self.process.take() else { return };
+        let Some(Thread { tgid, address, files, .. }) = self.thread.take() else { return };
         let shared = self.by_address.get(&address).and_then(|at| self.snapshot.tables.get_mut(*at));
         match shared {
             Some(table) if table.files == files => {

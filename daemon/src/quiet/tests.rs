@@ -168,7 +168,7 @@ fn an_id_that_is_used_again_was_another_process_before() {
     let mut processes = Processes::living([(99, 99, 1)]);
     let mut task = PageWriter::new(7, Lane::Task, 0, 0);
     for (time, tgid, start_time) in [(end, 7, 1), (end + 2 * S, 99, end + S)] {
-        let exit = TaskExit { tid: 7, tgid, code: 0, reserved: 0, start_time, comm: [0; 16] };
+        let exit = TaskExit { tid: 7, tgid, code: 0, left: 0, start_time, comm: [0; 16] };
         task.push(&Event { time, cpu: 0, tid: 7, body: Body::TaskExit(exit) }).unwrap();
     }
     processes.learn(&Page::new(task.finish().remove(0)).unwrap());

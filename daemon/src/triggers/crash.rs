@@ -121,7 +121,7 @@ mod tests {
                 tid: *tid,
                 tgid: 7,
                 code: *code,
-                reserved: 0,
+                left: 0,
                 start_time: 0,
                 comm: [0; 16],
             };

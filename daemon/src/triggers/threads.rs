@@ -202,7 +202,7 @@ mod tests {
     fn who_has_just_ended_is_still_known() {
         let comm = *b"short\0\0\0\0\0\0\0\0\0\0\0";
         let fork =
-            Fork { parent_tid: 1, parent_tgid: 1, tid: 9, tgid: 9, start_time: 0, cgroup: 4, comm };
+            Fork { parent_tid: 1, parent_tgid: 1, tid: 9, tgid: 9, start_time: 0, cgroup: 4, comm, shares: 0, reserved: 0 };
         let mut threads = Threads::default();
         threads.learn(&Event { time: 1, cpu: 0, tid: 1, body: Body::Fork(fork) });
         threads.look(Vec::new());
@@ -228,7 +228,7 @@ mod tests {
         };
         let exit = |time, name| {
             let exit =
-                TaskExit { tid: 9, tgid: 9, code: 0, reserved: 0, start_time: 0, comm: comm(name) };
+                TaskExit { tid: 9, tgid: 9, code: 0, left: 0, start_time: 0, comm: comm(name) };
             Event { time, cpu: 0, tid: 9, body: Body::TaskExit(exit) }
         };
         let mut threads = Threads::default();
@@ -251,7 +251,7 @@ mod tests {
     fn whose_a_thread_is() {
         let comm = comm("x");
         let fork =
-            Fork { parent_tid: 1, parent_tgid: 1, tid: 9, tgid: 9, start_time: 0, cgroup: 4, comm };
+            Fork { parent_tid: 1, parent_tgid: 1, tid: 9, tgid: 9, start_time: 0, cgroup: 4, comm, shares: 0, reserved: 0 };
         let second = Fork { parent_tid: 9, parent_tgid: 9, tid: 10, ..fork };
         let mut threads = Threads::default();
         for (time, fork) in [(1, fork), (2, second)] {

@@ -231,7 +231,7 @@ impl TraceDat {
         out.resize(begin, 0);
     }
 
-    /// Notes all that is known of an event, as `name=value, …`.
+    /// Notes all that is known of an event, as `name=value, …` ([`pair`]).
     fn describe(&mut self, event: &Event, known: &EventContext<'_>, words: &mut dyn Words) {
         let text = &mut self.text;
         text.clear();
@@ -242,7 +242,7 @@ impl TraceDat {
     }
 }
 
-/// Appends `key=value`.
+/// Appends `key=value`, or `key="value"` where a program could make it look like several.
 fn pair(text: &mut String, key: &str, value: Value<'_>) {
     if !text.is_empty() {
         text.push_str(", ");
@@ -251,8 +251,14 @@ fn pair(text: &mut String, key: &str, value: Value<'_>) {
     let _ = match value {
         Value::Signed(value) => write!(text, "{key}={value}"),
         Value::Unsigned(value) => write!(text, "{key}={value}"),
-        Value::Text(value) => write!(text, "{key}={value}"),
+        Value::Text(value) if is_plain(value) => write!(text, "{key}={value}"),
+        Value::Text(value) => write!(text, "{key}=\"{}\"", value.replace('"', "\\\"")),
     };
+}
+
+/// Whether a printable text can't be taken for something else than the value of one field.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && !text.contains([',', '=', '"', ' '])
 }
 
 fn spool(dir: &Path, source: std::io::Error) -> ExportError {
@@ -426,5 +432,24 @@ impl Exporter for TraceDat {
             )
         };
         (self.cut != 0).then(cut).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No text makes fields of its own.
+    #[test]
+    fn texts_that_look_like_fields_are_quoted() {
+        let mut text = String::new();
+        for value in ["/etc/hosts", "a, ret=7", "b\", path=/etc/shadow", ""] {
+            pair(&mut text, "path", Value::Text(value));
+        }
+        pair(&mut text, "ret", Value::Signed(-2));
+        assert_eq!(
+            text,
+            r#"path=/etc/hosts, path="a, ret=7", path="b\", path=/etc/shadow", path="", ret=-2"#
+        );
     }
 }

@@ -279,6 +279,11 @@ kinds! {
         cgroup: u64, cgroup;
         /// The new thread's name, as yet its parent's.
         comm: Comm;
+        /// What it has in common with the creating thread: descriptors (`task_struct.files`),
+        /// working directory and root (`task_struct.fs`).
+        shares: u32, flags [0x1 "files", 0x2 "fs"];
+        /// Reserved.
+        reserved: u32, reserved;
     }
     /// A program is executed.
     EXEC Exec = 0x31 "exec" own Exec {
@@ -315,8 +320,9 @@ kinds! {
         /// `task_struct.exit_code`: status << 8, or the signal that killed it (0x80 added: core
         /// dumped).
         code: u32;
-        /// Reserved.
-        reserved: u32, reserved;
+        /// Threads of the process that are left (`signal_struct.live`); of those that end at the
+        /// same moment each may say 0.
+        left: u32;
         /// `task_struct.start_time`, of `CLOCK_MONOTONIC`.
         start_time: u64, ns;
         /// Its name.

@@ -65,6 +65,14 @@ pub struct Offsets {
     pub real_parent: u32,
     /// `task_struct.mm`
     pub mm: u32,
+    /// `task_struct.files`: the table of descriptors.
+    pub files: u32,
+    /// `task_struct.fs`: working directory and root.
+    pub fs: u32,
+    /// `task_struct.signal`
+    pub signal: u32,
+    /// `signal_struct.live`
+    pub live: u32,
     /// `task_struct.thread_info.cpu`
     pub cpu: u32,
     /// `task_struct.cgroups`
@@ -103,7 +111,7 @@ pub struct Offsets {
 /// Arguments of a system call, or of a function, in registers.
 pub const ARGUMENTS: usize = 6;
 
-const _: () = assert!(size_of::<Offsets>() == 42 * 4);
+const _: () = assert!(size_of::<Offsets>() == 46 * 4);
 
 /// What of the machine the rarer programs need, as constants to the verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -357,12 +357,12 @@ fn task_life() {
         tgid: 4,
         start_time: 5,
         cgroup: 6,
-        comm: COMM,
+        comm: COMM, shares: 0, reserved: 0
     };
     let exec = Exec { tid: 3, old_tid: 4, tgid: 3, args_len: 5, cgroup: 6, comm: COMM };
     let exec = Body::Exec { exec, file: Some(text(0, b"/bin/ls")), args: Some(text(1, b"ls\0")) };
     let rename = Rename { tid: 3, tgid: 4, old: COMM, new: *b"x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" };
-    let exit = TaskExit { tid: 3, tgid: 4, code: 0x100, reserved: 0, start_time: 5, comm: COMM };
+    let exit = TaskExit { tid: 3, tgid: 4, code: 0x100, left: 0, start_time: 5, comm: COMM };
     let events = [
         event(0x1000, 1, Body::Fork(fork)),
         event(0x1001, 3, exec),

@@ -19,11 +19,11 @@ mod watch;
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use flightrec_format::abi::kinds::{IoComplete, Kind};
 use flightrec_format::abi::pointee::Shape;
-use flightrec_format::abi::record::{Act, StringStatus, errno};
+use flightrec_format::abi::record::{Act, SHARES_FILES, StringStatus, errno};
 use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::merge::Merge;
@@ -45,8 +45,8 @@ use crate::window::Window;
 
 /// Most names that are kept, of all processes together.
 const FILES_MAX: usize = 1 << 18;
-/// Most processes whose descriptors are known.
-const PROCESSES_MAX: usize = 1 << 18;
+/// Most processes and threads that have a table.
+const HOLDERS_MAX: usize = 1 << 18;
 /// Longest name that is put together from a directory's and a path.
 const NAME_MAX: usize = 1024;
 
@@ -71,19 +71,38 @@ struct Pending {
     closed: Option<Named>,
 }
 
-/// A table and how many processes use it.
+/// A table and how many use it.
 #[derive(Debug, Clone, Default)]
 struct Shared {
     users: usize,
     table: FdTable,
 }
 
+/// Who has a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Holder {
+    /// All threads of a process but those that have one of their own.
+    Process(u32),
+    /// A thread of a process that was created without `CLONE_FILES`, or left its process's table.
+    Thread(u32, u32),
+}
+
+impl Holder {
+    fn process(self) -> u32 {
+        match self {
+            Self::Process(tgid) | Self::Thread(_, tgid) => tgid,
+        }
+    }
+}
+
 /// The descriptors of all processes at one moment of the stream.
 #[derive(Debug, Clone)]
 pub struct Fds {
     roles: Roles,
-    /// Which table a process has.
-    keys: FxHashMap<u32, u64>,
+    /// Which table each has.
+    keys: FxHashMap<Holder, u64>,
+    /// How many of those are threads.
+    own: usize,
     tables: FxHashMap<u64, Shared>,
     next_key: u64,
     /// Calls that change descriptors, by thread.
@@ -93,6 +112,8 @@ pub struct Fds {
     /// What the call, or the operation, that ended last closed, and whose it was.
     closed: Option<(u32, [Named; 1])>,
     files: usize,
+    /// Processes with another root than the machine's: what their paths begin with is not known.
+    rooted: FxHashSet<u32>,
     /// Events were missing, and since then no snapshot has told what was open.
     lost: bool,
     /// What the snapshots tell, as far as its time has not come yet.
@@ -107,12 +128,14 @@ impl Fds {
         Self {
             roles: Roles::new(meta),
             keys: FxHashMap::default(),
+            own: 0,
             tables: FxHashMap::default(),
             next_key: 0,
             pending: OpenCalls::default(),
             operations: ring::Operations::default(),
             closed: None,
             files: 0,
+            rooted: FxHashSet::default(),
             lost: false,
             settled: Settled::default(),
             ends: Ends::default(),
@@ -184,47 +207,91 @@ impl Fds {
                 News::Forget => self.forget_all(),
                 News::Known => self.lost = false,
                 News::Name { process, fd, name, cloexec } => self.learn(process, fd, name, cloexec),
-                News::Share { first, other } => self.share(first, other),
+                News::United { process } => self.unite(process, |table| table.len() != 0),
+                News::Share { first, other } => {
+                    self.share(Holder::Process(first), Holder::Process(other));
+                }
             }
         }
     }
 
-    /// No descriptor is known any more.
+    /// No descriptor is known any more. Threads that had tables of their own still have.
     fn forget_all(&mut self) {
+        let mut threads: Vec<Holder> = self.keys.keys().copied().collect();
+        threads.retain(|of| matches!(of, Holder::Thread(..)));
         self.keys.clear();
+        self.own = 0;
         self.tables.clear();
         self.files = 0;
         self.lost = true;
+        for thread in threads {
+            self.give(thread, FdTable::default());
+        }
     }
 
-    /// A descriptor stands for `name`. How a file was opened says more than where it is, so that
-    /// name stays.
+    /// No thread of a process has such a table of its own any more.
+    fn unite(&mut self, tgid: u32, is_such: impl Fn(&FdTable) -> bool) {
+        if self.own == 0 {
+            return;
+        }
+        let is_its = |(of, key): &(&Holder, &u64)| {
+            matches!(of, Holder::Thread(_, process) if *process == tgid)
+                && self.tables.get(*key).is_some_and(|shared| is_such(&shared.table))
+        };
+        let threads: Vec<Holder> = self.keys.iter().filter(is_its).map(|(of, _)| *of).collect();
+        for thread in threads {
+            self.forget(thread);
+        }
+    }
+
+    /// Who has the table of a thread of a process.
+    #[inline]
+    fn holder(&self, tid: u32, tgid: u32) -> Holder {
+        let thread = Holder::Thread(tid, tgid);
+        if self.own != 0 && self.keys.contains_key(&thread) {
+            thread
+        } else {
+            Holder::Process(tgid)
+        }
+    }
+
+    /// A process's descriptor stands for `name`. How a file was opened says more than where it is,
+    /// so that name stays.
     fn learn(&mut self, tgid: u32, fd: i32, name: Arc<[u8]>, cloexec: bool) {
-        let name = match self.file(tgid, fd) {
+        let process = Holder::Process(tgid);
+        let name = match self.file(process, fd) {
             Some(known) if !known.name.is_empty() && is_as_opened(&known.name, &name) => {
                 known.name.clone()
             }
             _ => name,
         };
-        self.set(tgid, fd, Some(File { name, cloexec: Some(cloexec) }));
+        self.set(process, fd, Some(File { name, cloexec: Some(cloexec) }));
     }
 
-    /// Two processes share their descriptors.
-    fn share(&mut self, first: u32, other: u32) {
-        let Some(key) = self.keys.get(&first).copied() else { return };
-        if self.keys.get(&other) != Some(&key) {
-            self.forget(other);
-            if let Some(shared) = self.tables.get_mut(&key) {
-                shared.users += 1;
-                self.keys.insert(other, key);
-            }
+    /// The second has the table of the first from now on; none is known where none of the first is.
+    fn share(&mut self, first: Holder, other: Holder) {
+        let key = self.keys.get(&first).copied();
+        if self.keys.get(&other).copied() == key {
+            return;
         }
+        self.forget(other);
+        if let Some(key) = key.filter(|_| self.keys.len() < HOLDERS_MAX)
+            && let Some(shared) = self.tables.get_mut(&key)
+        {
+            shared.users += 1;
+            self.hold(other, key);
+        }
+    }
+
+    fn hold(&mut self, of: Holder, key: u64) {
+        self.keys.insert(of, key);
+        self.own += usize::from(matches!(of, Holder::Thread(..)));
     }
 
     /// The names of a thread's descriptors now; its process is `tgid`.
     pub fn names(&self, tid: u32, tgid: u32) -> FdNames<'_> {
-        let table =
-            self.keys.get(&tgid).and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
+        let key = self.keys.get(&self.holder(tid, tgid));
+        let table = key.and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
         let closed =
             self.closed.as_ref().filter(|(of, _)| *of == tid).map(|(_, names)| names.as_slice());
         FdNames { table, first: closed.unwrap_or_default(), lost: self.lost, ..FdNames::default() }
@@ -256,7 +323,8 @@ impl Fds {
                 self.closed = None;
                 match self.roles.get(call.abi, call.nr) {
                     Some(role) => {
-                        self.enter(event.tid, threads.tgid(event.tid, event.time), role, call);
+                        let of = self.holder(event.tid, threads.tgid(event.tid, event.time));
+                        self.enter(event.tid, of, role, call);
                     }
                     None if self.pending.is_empty() => {}
                     None => drop(self.pending.end(event.tid)),
@@ -265,14 +333,14 @@ impl Fds {
             Body::Exit { call, ret, .. } => {
                 self.closed = None;
                 let Some(role) = self.roles.get(call.abi, call.nr) else { return };
-                let tgid = threads.tgid(event.tid, event.time);
+                let of = self.holder(event.tid, threads.tgid(event.tid, event.time));
                 match self.pending.end(event.tid) {
                     Some(pending) if pending.role == role => {
                         self.closed = pending.closed.map(|named| (event.tid, [named]));
-                        self.exit(tgid, role, &pending.call, *ret);
+                        self.exit(event.tid, of, role, &pending.call, *ret);
                     }
                     // The entry is not there; its arguments may have come with the exit.
-                    _ => self.exit(tgid, role, call, *ret),
+                    _ => self.exit(event.tid, of, role, call, *ret),
                 }
             }
             // Any number of calls were not seen.
@@ -283,46 +351,65 @@ impl Fds {
             }
             Body::IoSubmit { submit, paths } => {
                 self.closed = None;
-                self.submitted(threads.tgid(event.tid, event.time), submit, paths);
+                let of = self.holder(event.tid, threads.tgid(event.tid, event.time));
+                self.submitted(of, submit, paths);
             }
             Body::Plain(plain) if plain.kind() == Kind::IoComplete => {
                 if let Some(done) = IoComplete::read(plain.bytes()) {
                     self.completed(event.tid, &done);
                 }
             }
-            Body::Fork(fork) if fork.tgid != fork.parent_tgid => {
-                // fork and vfork share none.
-                let shares = match self.pending.get(fork.parent_tid) {
-                    Some(Pending { role: role @ (Role::Clone | Role::Clone3), call, .. }) => {
-                        clone_flags(*role, call).map(|flags| flags & CLONE_FILES != 0)
-                    }
-                    _ => Some(false),
+            Body::Fork(fork) => {
+                let from = self.holder(fork.parent_tid, fork.parent_tgid);
+                let shares = fork.shares & SHARES_FILES != 0;
+                let is_process = fork.tgid != fork.parent_tgid;
+                let to = if is_process {
+                    Holder::Process(fork.tgid)
+                } else {
+                    Holder::Thread(fork.tid, fork.tgid)
                 };
-                match shares {
-                    Some(shares) => self.fork(fork.parent_tgid, fork.tgid, shares),
-                    // What either closes may be closed for both.
-                    None => [fork.parent_tgid, fork.tgid].iter().for_each(|of| self.forget(*of)),
+                // Somebody else had the id before.
+                if is_process {
+                    self.unite(fork.tgid, |_| true);
+                    self.inherit_root(fork.parent_tgid, fork.tgid);
+                } else {
+                    self.forget(to);
+                }
+                match (shares, from) {
+                    // It has its process's.
+                    (true, Holder::Process(_)) if !is_process => {}
+                    (true, _) => self.share(from, to),
+                    (false, _) => self.copy_table(from, to),
                 }
             }
             Body::Exec { exec, .. } => {
                 if exec.old_tid != exec.tid {
                     self.pending.rename(exec.old_tid, exec.tid);
                 }
-                // An exec ends all sharing.
-                self.unshare(exec.tgid);
-                self.change(exec.tgid, FdTable::exec);
+                // The process has the table of the thread that goes on, and shares it with none.
+                let process = Holder::Process(exec.tgid);
+                let thread = self.holder(exec.old_tid, exec.tgid);
+                if thread != process {
+                    self.share(thread, process);
+                }
+                self.unite(exec.tgid, |_| true);
+                self.unshare(process);
+                self.change(process, FdTable::exec);
             }
             Body::TaskExit(exit) => {
                 self.pending.end(exit.tid);
-                if exit.tid == exit.tgid {
-                    self.forget(exit.tgid);
+                self.forget(Holder::Thread(exit.tid, exit.tgid));
+                if exit.left == 0 {
+                    self.forget(Holder::Process(exit.tgid));
+                    self.unite(exit.tgid, |_| true);
+                    self.rooted.remove(&exit.tgid);
                 }
             }
             _ => {}
         }
     }
 
-    fn enter(&mut self, tid: u32, tgid: u32, role: Role, call: &Call) {
+    fn enter(&mut self, tid: u32, of: Holder, role: Role, call: &Call) {
         let mut closed = None;
         let first = arg(call, 0);
         // The kernel frees a number at once, so that another thread may get it before the call
@@ -330,33 +417,31 @@ impl Fds {
         match role {
             Role::Close if call.nargs > 0 => {
                 let fd = first as i32;
-                let name = self.file(tgid, fd).map(|file| file.name.clone());
+                let name = self.file(of, fd).map(|file| file.name.clone());
                 if let Some(name) = name {
                     closed = Some((fd, name));
-                    self.change(tgid, |table| table.set(fd, None));
+                    self.change(of, |table| table.set(fd, None));
                 }
             }
             Role::CloseRange if call.nargs >= 3 => {
                 let (last, flags) = (arg(call, 1), arg(call, 2));
-                if flags & libc::CLOSE_RANGE_UNSHARE != 0 {
-                    self.unshare(tgid);
-                }
+                let of = if flags & libc::CLOSE_RANGE_UNSHARE != 0 { self.leave(tid, of) } else { of };
                 if flags & libc::CLOSE_RANGE_CLOEXEC != 0 {
-                    self.change(tgid, |table| table.cloexec_range(first, last));
+                    self.change(of, |table| table.cloexec_range(first, last));
                 } else {
-                    self.change(tgid, |table| table.close_range(first, last));
+                    self.change(of, |table| table.close_range(first, last));
                 }
             }
             // How far it closes was left out.
             Role::CloseRange if call.nargs > 0 => {
-                self.change(tgid, |table| table.close_range(first, u32::MAX));
+                self.change(of, |table| table.close_range(first, u32::MAX));
             }
             _ => {}
         }
         self.pending.begin(tid, call, || Pending { role, call: call.clone(), closed });
     }
 
-    fn exit(&mut self, tgid: u32, role: Role, call: &Call, ret: i64) {
+    fn exit(&mut self, tid: u32, of: Holder, role: Role, call: &Call, ret: i64) {
         if errno(ret).is_some() {
             return;
         }
@@ -367,56 +452,61 @@ impl Fds {
             Role::Open { dir, path, cloexec } => {
                 let dir = dir.filter(|_| known).map(|index| arg(call, index) as i32);
                 let name = match Opening::of(call, cloexec) {
-                    Opening::Path => self.opened(tgid, dir, string(call, path)),
+                    Opening::Path => self.opened(of, dir, string(call, path)),
                     Opening::InRoot => {
-                        self.opened(tgid, dir, string(call, path).and_then(|path| within(&path)))
+                        self.opened(of, dir, string(call, path).and_then(|path| within(&path)))
                     }
-                    Opening::Unnamed => return self.set(tgid, made, None),
+                    Opening::Unnamed => return self.set(of, made, None),
                     Opening::Unknown => Some(Arc::from([])),
                 };
                 let name = name.or_else(|| given_up(call, path));
-                self.set(tgid, made, name.map(|name| File { name, cloexec: flag(call, cloexec) }));
+                self.set(of, made, name.map(|name| File { name, cloexec: flag(call, cloexec) }));
             }
             Role::Make { name, cloexec } => {
                 let file = File { name: name.as_bytes().into(), cloexec: flag(call, cloexec) };
-                self.set(tgid, made, Some(file));
+                self.set(of, made, Some(file));
             }
             Role::Memfd => {
                 let name = string(call, 0).map(|name| [b"/memfd:", name.as_slice()].concat());
                 let cloexec = flag(call, Cloexec::Flag(1, libc::MFD_CLOEXEC));
-                self.set(tgid, made, name.map(|name| File { name: name.into(), cloexec }));
+                self.set(of, made, name.map(|name| File { name: name.into(), cloexec }));
             }
             Role::Socket => {
                 let name = (call.nargs >= 2).then(|| socket(arg(call, 0), arg(call, 1)));
                 let cloexec = flag(call, Cloexec::Flag(1, CLOEXEC));
-                self.set(tgid, made, name.map(|name| File { name, cloexec }));
+                self.set(of, made, name.map(|name| File { name, cloexec }));
             }
             Role::Accept { cloexec } => {
                 let listener =
-                    self.file(tgid, first).filter(|_| known).map(|file| file.name.clone());
+                    self.file(of, first).filter(|_| known).map(|file| file.name.clone());
                 self.set(
-                    tgid,
+                    of,
                     made,
                     listener.map(|name| File { name, cloexec: flag(call, cloexec) }),
                 );
             }
-            Role::Dup => self.copy(tgid, known.then_some(first), made, Some(false)),
-            Role::Unshare if !known || first & libc::CLONE_FILES != 0 => self.unshare(tgid),
+            Role::Dup => self.copy(of, known.then_some(first), made, Some(false)),
+            Role::Chroot => {
+                if self.rooted.len() < HOLDERS_MAX {
+                    self.rooted.insert(of.process());
+                }
+            }
+            Role::Unshare if !known || first & libc::CLONE_FILES != 0 => drop(self.leave(tid, of)),
             // A copy onto itself changes nothing.
             Role::DupTo { cloexec } if !known || first != made => {
-                self.copy(tgid, known.then_some(first), made, flag(call, cloexec));
+                self.copy(of, known.then_some(first), made, flag(call, cloexec));
             }
             Role::Fcntl if call.nargs >= 2 => match arg(call, 1) as i32 {
-                libc::F_DUPFD => self.copy(tgid, Some(first), made, Some(false)),
-                libc::F_DUPFD_CLOEXEC => self.copy(tgid, Some(first), made, Some(true)),
+                libc::F_DUPFD => self.copy(of, Some(first), made, Some(false)),
+                libc::F_DUPFD_CLOEXEC => self.copy(of, Some(first), made, Some(true)),
                 libc::F_SETFD => {
-                    self.set_cloexec(tgid, first, arg(call, 2) & libc::FD_CLOEXEC as u32 != 0);
+                    self.set_cloexec(of, first, arg(call, 2) & libc::FD_CLOEXEC as u32 != 0);
                 }
                 _ => {}
             },
             Role::Ioctl if call.nargs >= 2 => match u64::from(arg(call, 1)) {
-                libc::FIOCLEX => self.set_cloexec(tgid, first, true),
-                libc::FIONCLEX => self.set_cloexec(tgid, first, false),
+                libc::FIOCLEX => self.set_cloexec(of, first, true),
+                libc::FIONCLEX => self.set_cloexec(of, first, false),
                 _ => {}
             },
             _ => {}
@@ -424,13 +514,14 @@ impl Fds {
     }
 
     /// The name of what is opened by a path that may begin in a directory.
-    fn opened(&self, tgid: u32, dir: Option<i32>, path: Option<Vec<u8>>) -> Option<Arc<[u8]>> {
+    fn opened(&self, of: Holder, dir: Option<i32>, path: Option<Vec<u8>>) -> Option<Arc<[u8]>> {
         let path = path?;
         if path.first() == Some(&b'/') {
-            return Some(path.into());
+            let is_known = self.rooted.is_empty() || !self.rooted.contains(&of.process());
+            return Some(if is_known { path.into() } else { Arc::from([]) });
         }
         // Relative to the working directory, which is not recorded, it stays as it was given.
-        let dir = dir.and_then(|fd| self.file(tgid, fd));
+        let dir = dir.and_then(|fd| self.file(of, fd));
         match dir {
             Some(dir) if !dir.name.is_empty() && dir.name.len() + path.len() < NAME_MAX => {
                 Some(joined(&dir.name, &path).into())
@@ -439,86 +530,107 @@ impl Fds {
         }
     }
 
-    fn file(&self, tgid: u32, fd: i32) -> Option<&File> {
-        self.tables.get(self.keys.get(&tgid)?)?.table.get(fd)
+    fn file(&self, of: Holder, fd: i32) -> Option<&File> {
+        self.tables.get(self.keys.get(&of)?)?.table.get(fd)
     }
 
-    fn copy(&mut self, tgid: u32, from: Option<i32>, to: i32, cloexec: Option<bool>) {
-        let name = from.and_then(|fd| self.file(tgid, fd)).map(|file| file.name.clone());
-        self.set(tgid, to, name.map(|name| File { name, cloexec }));
+    fn copy(&mut self, of: Holder, from: Option<i32>, to: i32, cloexec: Option<bool>) {
+        let name = from.and_then(|fd| self.file(of, fd)).map(|file| file.name.clone());
+        self.set(of, to, name.map(|name| File { name, cloexec }));
     }
 
-    fn set_cloexec(&mut self, tgid: u32, fd: i32, on: bool) {
-        self.change(tgid, |table| {
+    fn set_cloexec(&mut self, of: Holder, fd: i32, on: bool) {
+        self.change(of, |table| {
             if let Some(file) = table.get_mut(fd) {
                 file.cloexec = Some(on);
             }
         });
     }
 
-    fn set(&mut self, tgid: u32, fd: i32, file: Option<File>) {
+    fn set(&mut self, of: Holder, fd: i32, file: Option<File>) {
         // What can't be kept is not known, but what the number stood for before is over as well.
         let file = file.filter(|_| self.files < FILES_MAX);
-        if file.is_some() && !self.keys.contains_key(&tgid) {
-            self.give(tgid, FdTable::default());
+        if file.is_some() && !self.keys.contains_key(&of) {
+            self.give(of, FdTable::default());
         }
-        self.change(tgid, |table| table.set(fd, file));
+        self.change(of, |table| table.set(fd, file));
     }
 
-    /// Changes a process's table, if it has one.
-    fn change(&mut self, tgid: u32, change: impl FnOnce(&mut FdTable)) {
-        if let Some(shared) = self.keys.get(&tgid).and_then(|key| self.tables.get_mut(key)) {
+    /// Changes somebody's table, if there is one.
+    fn change(&mut self, of: Holder, change: impl FnOnce(&mut FdTable)) {
+        if let Some(shared) = self.keys.get(&of).and_then(|key| self.tables.get_mut(key)) {
             let before = shared.table.len();
             change(&mut shared.table);
             self.files = self.files + shared.table.len() - before;
         }
     }
 
-    /// Gives a process a table of its own.
-    fn give(&mut self, tgid: u32, table: FdTable) {
-        self.forget(tgid);
-        if self.keys.len() >= PROCESSES_MAX {
+    /// Gives somebody a table that nobody else has.
+    fn give(&mut self, of: Holder, table: FdTable) {
+        self.forget(of);
+        if self.keys.len() >= HOLDERS_MAX {
             return;
         }
         self.next_key += 1;
         self.files += table.len();
         self.tables.insert(self.next_key, Shared { users: 1, table });
-        self.keys.insert(tgid, self.next_key);
+        self.hold(of, self.next_key);
     }
 
-    fn fork(&mut self, parent: u32, child: u32, shares: bool) {
-        self.forget(child);
-        let Some(key) = self.keys.get(&parent).copied() else { return };
-        let Some(shared) = self.tables.get_mut(&key) else { return };
-        if shares && self.keys.len() < PROCESSES_MAX {
-            shared.users += 1;
-            self.keys.insert(child, key);
-        } else if !shares && self.files + shared.table.len() <= FILES_MAX {
-            let copy = shared.table.clone();
-            self.give(child, copy);
+    /// The second has a copy of the table of the first. A thread has one of its own in any case.
+    fn copy_table(&mut self, from: Holder, to: Holder) {
+        let shared = self.keys.get(&from).and_then(|key| self.tables.get(key));
+        let fits = shared.filter(|shared| self.files + shared.table.len() <= FILES_MAX);
+        match fits.map(|shared| shared.table.clone()) {
+            Some(copy) => self.give(to, copy),
+            None if matches!(to, Holder::Thread(..)) => self.give(to, FdTable::default()),
+            None => self.forget(to),
         }
     }
 
-    /// From now on the process shares its table with none.
-    fn unshare(&mut self, tgid: u32) {
-        let shared = self
-            .keys
-            .get(&tgid)
-            .and_then(|key| self.tables.get(key))
-            .filter(|shared| shared.users > 1);
+    /// From now on a thread shares its table with none: neither with other processes nor with the
+    /// threads of its own. Who has it.
+    fn leave(&mut self, tid: u32, of: Holder) -> Holder {
+        match of {
+            Holder::Process(tgid) => {
+                let thread = Holder::Thread(tid, tgid);
+                self.copy_table(of, thread);
+                thread
+            }
+            Holder::Thread(..) => {
+                self.unshare(of);
+                of
+            }
+        }
+    }
+
+    /// From now on somebody shares a table with none.
+    fn unshare(&mut self, of: Holder) {
+        let key = self.keys.get(&of);
+        let shared = key.and_then(|key| self.tables.get(key)).filter(|shared| shared.users > 1);
         if let Some(shared) = shared {
-            let copy = if self.files + shared.table.len() <= FILES_MAX {
-                shared.table.clone()
-            } else {
-                FdTable::default()
-            };
-            self.give(tgid, copy);
+            let fits = self.files + shared.table.len() <= FILES_MAX;
+            let copy = if fits { shared.table.clone() } else { FdTable::default() };
+            self.give(of, copy);
         }
     }
 
-    /// The process is no more.
-    fn forget(&mut self, tgid: u32) {
-        let Some(key) = self.keys.remove(&tgid) else { return };
+    /// A new process has its creator's root.
+    fn inherit_root(&mut self, parent: u32, child: u32) {
+        if self.rooted.is_empty() {
+            return;
+        }
+        if self.rooted.contains(&parent) && self.rooted.len() < HOLDERS_MAX {
+            self.rooted.insert(child);
+        } else {
+            self.rooted.remove(&child);
+        }
+    }
+
+    /// It has no table any more.
+    fn forget(&mut self, of: Holder) {
+        let Some(key) = self.keys.remove(&of) else { return };
+        self.own -= usize::from(matches!(of, Holder::Thread(..)));
         let Some(shared) = self.tables.get_mut(&key) else { return };
         shared.users -= 1;
         if shared.users == 0 {
@@ -549,21 +661,6 @@ pub fn joined(directory: &[u8], path: &[u8]) -> Vec<u8> {
 /// An argument's lower half: descriptors, flags and commands are all 32 bits wide.
 fn arg(call: &Call, index: u8) -> u32 {
     call.args.get(usize::from(index)).map_or(0, |value| *value as u32)
-}
-
-/// `CLONE_FILES`
-const CLONE_FILES: u64 = libc::CLONE_FILES as u64;
-/// `CLONE_THREAD`
-const CLONE_THREAD: u64 = libc::CLONE_THREAD as u64;
-
-/// The flags of a call that makes a thread or a process; `None`: not recorded.
-fn clone_flags(role: Role, call: &Call) -> Option<u64> {
-    match role {
-        Role::Clone => call.args.first().copied().filter(|_| call.nargs > 0),
-        // `struct clone_args`, include/uapi/linux/sched.h.
-        Role::Clone3 => member(call, 0, Shape::CloneArgs, 0),
-        _ => None,
-    }
 }
 
 /// A member of 64 bits of a structure that an argument points to; `None`: not recorded.

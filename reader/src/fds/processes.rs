@@ -2,9 +2,10 @@
 //! whole recording.
 
 use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::SHARES_FILES;
 use flightrec_format::decode::Body;
 use flightrec_format::descriptors::Snapshot;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::source::Recording;
 
@@ -14,8 +15,6 @@ pub(super) struct Processes {
     of_thread: FxHashMap<u32, u32>,
     /// Further processes, where an id was used again.
     others: FxHashMap<u32, Vec<u32>>,
-    /// New processes, by the thread that made them: thread, its process, the new one.
-    births: Vec<(u32, u32, u32)>,
     /// Processes that share their descriptors with others at any time.
     groups: FxHashMap<u32, Vec<u32>>,
 }
@@ -32,8 +31,8 @@ impl Processes {
                 Body::Fork(fork) => {
                     processes.learn(fork.parent_tid, fork.parent_tgid);
                     processes.learn(fork.tid, fork.tgid);
-                    if fork.tgid != fork.parent_tgid {
-                        processes.births.push((fork.parent_tid, fork.parent_tgid, fork.tgid));
+                    if fork.tgid != fork.parent_tgid && fork.shares & SHARES_FILES != 0 {
+                        processes.join(fork.parent_tgid, fork.tgid);
                     }
                 }
                 Body::Exec { exec, .. } => {
@@ -61,19 +60,6 @@ impl Processes {
             let others = self.others.entry(tid).or_default();
             if !others.contains(&tgid) {
                 others.push(tgid);
-            }
-        }
-    }
-
-    /// The children of these threads share their parents' descriptors, as far as is known: one of
-    /// them does.
-    pub(super) fn share_children_of(&mut self, threads: &FxHashSet<u32>) {
-        if threads.is_empty() {
-            return;
-        }
-        for (thread, parent, child) in std::mem::take(&mut self.births) {
-            if threads.contains(&thread) {
-                self.join(parent, child);
             }
         }
     }

@@ -10,7 +10,7 @@ use flightrec_format::abi::value_names::IO_DIRECT;
 use flightrec_format::decode::Text;
 use rustc_hash::FxHashMap;
 
-use super::Fds;
+use super::{Fds, Holder};
 use super::table::File;
 use crate::names::io_op;
 
@@ -22,7 +22,7 @@ const FIXED_FILE: u32 = 1;
 /// An operation that is not done.
 #[derive(Debug, Clone)]
 struct Pending {
-    tgid: u32,
+    of: Holder,
     deed: Deed,
 }
 
@@ -47,21 +47,21 @@ impl Operations {
 }
 
 impl Fds {
-    /// A thread of process `tgid` hands an operation over.
-    pub(super) fn submitted(&mut self, tgid: u32, submit: &IoSubmit, paths: &[Text]) {
+    /// An operation on somebody's descriptors is handed over.
+    pub(super) fn submitted(&mut self, of: Holder, submit: &IoSubmit, paths: &[Text]) {
         let deed =
-            if submit.flags & IO_DIRECT == 0 { self.deed(tgid, submit, paths) } else { None };
+            if submit.flags & IO_DIRECT == 0 { self.deed(of, submit, paths) } else { None };
         let operations = &mut self.operations.0;
         match deed {
             Some(deed) if operations.len() < OPERATIONS_MAX => {
-                operations.insert(submit.operation, Pending { tgid, deed });
+                operations.insert(submit.operation, Pending { of, deed });
             }
             _ => drop(operations.remove(&submit.operation)),
         }
     }
 
-    fn deed(&self, tgid: u32, submit: &IoSubmit, paths: &[Text]) -> Option<Deed> {
-        let of = || self.file(tgid, submit.fd).map(|file| file.name.clone());
+    fn deed(&self, of: Holder, submit: &IoSubmit, paths: &[Text]) -> Option<Deed> {
+        let named = || self.file(of, submit.fd).map(|file| file.name.clone());
         Some(match io_op(submit.op)? {
             "openat" | "openat2" => {
                 let path = paths.iter().find(|text| text.index == 0);
@@ -74,14 +74,14 @@ impl Fds {
                     {
                         Some(Arc::from([]))
                     }
-                    Some(path) => self.opened(tgid, Some(submit.fd), super::path(path)),
+                    Some(path) => self.opened(of, Some(submit.fd), super::path(path)),
                     None => Some(Arc::from([])),
                 };
                 Deed::Make(name)
             }
-            "accept" if submit.flags & FIXED_FILE == 0 => Deed::Make(of()),
+            "accept" if submit.flags & FIXED_FILE == 0 => Deed::Make(named()),
             "accept" | "socket" | "fixed_fd_install" => Deed::Make(None),
-            "close" => Deed::Close(submit.fd, of()?),
+            "close" => Deed::Close(submit.fd, named()?),
             _ => return None,
         })
     }
@@ -89,7 +89,7 @@ impl Fds {
     /// An operation is done, as thread `tid` tells.
     pub(super) fn completed(&mut self, tid: u32, done: &IoComplete) {
         self.closed = None;
-        let Some(Pending { tgid, deed }) = self.operations.0.remove(&done.operation) else {
+        let Some(Pending { of, deed }) = self.operations.0.remove(&done.operation) else {
             return;
         };
         if done.result < 0 {
@@ -98,13 +98,13 @@ impl Fds {
         match deed {
             Deed::Make(name) => {
                 let file = name.map(|name| File { name, cloexec: None });
-                self.set(tgid, done.result, file);
+                self.set(of, done.result, file);
             }
             Deed::Close(fd, name) => {
                 // Somebody may have got its number meanwhile.
-                let is_it = self.file(tgid, fd).is_some_and(|file| Arc::ptr_eq(&file.name, &name));
+                let is_it = self.file(of, fd).is_some_and(|file| Arc::ptr_eq(&file.name, &name));
                 if is_it {
-                    self.set(tgid, fd, None);
+                    self.set(of, fd, None);
                 }
                 self.closed = Some((tid, [(fd, name)]));
             }

@@ -43,10 +43,8 @@ pub(super) enum Role {
     CloseRange,
     /// `unshare`
     Unshare,
-    /// `clone`: tells whether the new process shares its creator's descriptors.
-    Clone,
-    /// The same, by the `struct clone_args` that its argument points to.
-    Clone3,
+    /// `chroot`
+    Chroot,
 }
 
 /// `O_CLOEXEC`; `EFD_CLOEXEC`, `SOCK_CLOEXEC` and their kin are the same bit.
@@ -89,8 +87,7 @@ pub(super) fn role(name: &str) -> Option<Role> {
         "close" => Role::Close,
         "close_range" => Role::CloseRange,
         "unshare" => Role::Unshare,
-        "clone" => Role::Clone,
-        "clone3" => Role::Clone3,
+        "chroot" => Role::Chroot,
         _ => return None,
     })
 }
@@ -154,8 +151,7 @@ pub fn makes_descriptor(name: &str) -> bool {
     !matches!(
         role(name),
         None | Some(
-            Role::Clone
-                | Role::Clone3
+            Role::Chroot
                 | Role::Close
                 | Role::CloseRange
                 | Role::Fcntl

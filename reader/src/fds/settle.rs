@@ -39,6 +39,8 @@ pub(super) enum News {
     Name { process: u32, fd: i32, name: Arc<[u8]>, cloexec: bool },
     /// These share their descriptors.
     Share { first: u32, other: u32 },
+    /// All threads of a process have the same descriptors.
+    United { process: u32 },
 }
 
 /// What begins to hold, by the moment at which it does.
@@ -163,6 +165,11 @@ impl Settled {
                 continue;
             }
             for process in table.processes.iter().filter(|process| seen.insert(**process)) {
+                // One whose threads have tables of their own is in none; a thread whose own table is
+                // empty is not seen.
+                if changes.all(number, *process) != UNSURE {
+                    self.0.push((snapshot.end, News::United { process: *process }));
+                }
                 for file in &table.files {
                     let (Some(object), Some(Some(shown))) = (
                         snapshot.objects.get(file.object as usize),

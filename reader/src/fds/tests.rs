@@ -1,18 +1,19 @@
 use super::*;
 use crate::pipeline::testing::{call, comm, event, fork, text};
 use flightrec_format::abi::kinds::{IoComplete, IoSubmit, Kind};
-use flightrec_format::abi::record::{Abi, Exec, TaskExit};
+use flightrec_format::abi::record::{Abi, Exec, Fork, SHARES_FILES, TaskExit};
 use flightrec_format::decode::Plain;
 use flightrec_format::meta::Syscall;
 
-const CALLS: [(&str, u16); 13] = [
+const CALLS: [(&str, u16); 14] = [
     ("close", 3),
     ("ioctl", 16),
     ("dup", 32),
     ("dup2", 33),
     ("socket", 41),
     ("accept4", 288),
-    ("clone", 56),
+    ("chroot", 161),
+    ("unshare", 272),
     ("fcntl", 72),
     ("openat", 257),
     ("eventfd2", 290),
@@ -166,13 +167,89 @@ fn children_inherit_and_threads_share() {
     life.call(5, "close", &[3], -9);
     assert_eq!((life.name(5, 3), life.name(1, 3)), ("-".into(), "/a".into()));
     // Its own until it executes something.
-    life.enter(1, "clone", &[libc::CLONE_FILES as u64, 0, 0, 0, 0], None);
-    life.happen(1, Body::Fork(fork(1, 1, 6, 6, "sharer")));
+    life.happen(1, Body::Fork(Fork { shares: SHARES_FILES, ..fork(1, 1, 6, 6, "sharer") }));
     life.open(6, HERE, "/c", 0, 8);
     assert_eq!(life.name(1, 8), "/c");
     life.exec(6);
     life.open(6, HERE, "/d", 0, 9);
     assert_eq!((life.name(6, 8), life.name(1, 9)), ("/c".into(), "-".into()));
+}
+
+fn ended(tid: u32, tgid: u32, left: u32) -> Body {
+    Body::TaskExit(TaskExit { tid, tgid, code: 0, left, start_time: 0, comm: comm("x") })
+}
+
+/// Threads that were created without `CLONE_FILES`, or left their process's table.
+#[test]
+fn threads_may_have_tables_of_their_own() {
+    let mut life = Life::new();
+    life.open(1, HERE, "/a", 0, 3);
+    for (tid, shares) in [(2, SHARES_FILES), (3, 0), (4, SHARES_FILES)] {
+        life.happen(1, Body::Fork(Fork { shares, ..fork(1, 1, tid, 1, "thread") }));
+    }
+    life.call(4, "unshare", &[libc::CLONE_FILES as u64], 0);
+    // Thread 5 has thread 4's.
+    life.happen(4, Body::Fork(fork(4, 1, 5, 1, "thread")));
+    for (tid, path) in [(1, "/one"), (3, "/three"), (5, "/five")] {
+        life.open(tid, HERE, path, 0, 7);
+    }
+    let of_all = |life: &Life, fd| [1, 2, 3, 4, 5].map(|tid| life.name(tid, fd)).join(" ");
+    assert_eq!(of_all(&life, 3), "/a /a /a /a /a");
+    assert_eq!(of_all(&life, 7), "/one /one /three /five /five");
+    life.call(5, "close", &[3], 0);
+    life.call(1, "ioctl", &[1, 2], 0);
+    assert_eq!(of_all(&life, 3), "/a /a /a - -");
+    // A child has those of the thread that creates it.
+    life.happen(3, Body::Fork(fork(3, 1, 9, 9, "child")));
+    assert_eq!(life.name(9, 7), "/three");
+    // So has the program that a thread executes.
+    for (tid, left) in [(1, 4), (2, 3), (3, 2), (5, 1)] {
+        life.happen(tid, ended(tid, 1, left));
+    }
+    let exec = Exec { tid: 1, old_tid: 4, tgid: 1, args_len: 0, cgroup: 0, comm: comm("new") };
+    life.happen(1, Body::Exec { exec, file: None, args: None });
+    assert_eq!((life.name(1, 7), life.fds.own), ("/five".into(), 0));
+    life.happen(1, ended(1, 1, 0));
+    life.happen(9, ended(9, 9, 0));
+    assert_eq!((life.fds.files, life.fds.tables.len(), life.fds.keys.len()), (0, 0, 0));
+}
+
+#[test]
+fn a_process_outlives_its_first_thread() {
+    let mut life = Life::new();
+    life.open(1, HERE, "/a", 0, 3);
+    life.happen(1, Body::Fork(fork(1, 1, 2, 1, "thread")));
+    life.happen(1, ended(1, 1, 1));
+    assert_eq!(life.name(2, 3), "/a");
+    life.happen(2, ended(2, 1, 0));
+    assert_eq!((life.fds.files, life.fds.tables.len(), life.fds.keys.len()), (0, 0, 0));
+}
+
+/// What happens while events are missing is not known; that a thread had its own table is.
+#[test]
+fn a_table_of_a_threads_own_is_so_after_a_loss() {
+    let mut life = Life::new();
+    life.happen(1, Body::Fork(Fork { shares: 0, ..fork(1, 1, 2, 1, "thread") }));
+    life.open(2, HERE, "/two", 0, 3);
+    life.fds.forget_all();
+    life.open(2, HERE, "/two", 0, 3);
+    assert_eq!((life.name(1, 3), life.name(2, 3)), ("-".into(), "/two".into()));
+}
+
+/// What a path begins with is not known in another root, of the process and its children.
+#[test]
+fn another_root_has_other_paths() {
+    let mut life = Life::new();
+    life.open(1, HERE, "/jail", 0, 3);
+    life.call(1, "chroot", &[0], 0);
+    life.open(1, HERE, "/etc/passwd", 0, 4);
+    life.open(1, 3, "file", 0, 5);
+    life.happen(1, Body::Fork(fork(1, 1, 9, 9, "child")));
+    life.open(9, HERE, "/etc/group", 0, 6);
+    life.open(7, HERE, "/etc/group", 0, 6);
+    assert_eq!([3, 4, 5].map(|fd| life.name(1, fd)).join(" "), "/jail - /jail/file");
+    assert!(life.fds.names(1, 1).is_lost(4) && life.fds.names(9, 9).is_lost(6));
+    assert_eq!(life.name(7, 6), "/etc/group");
 }
 
 #[test]
@@ -181,9 +258,7 @@ fn nothing_is_left_of_the_dead() {
     life.open(1, HERE, "/a", 0, 3);
     life.happen(1, Body::Fork(fork(1, 1, 5, 5, "child")));
     for tid in [1, 5] {
-        let exit =
-            TaskExit { tid, tgid: tid, code: 0, reserved: 0, start_time: 0, comm: comm("x") };
-        life.happen(tid, Body::TaskExit(exit));
+        life.happen(tid, ended(tid, tid, 0));
     }
     assert_eq!((life.fds.files, life.fds.tables.len(), life.fds.keys.len()), (0, 0, 0));
 }

@@ -6,14 +6,14 @@
 //! not matter, so nothing is merged or sorted.
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::errno;
-use flightrec_format::decode::{Body, CallRecord, Event};
+use flightrec_format::abi::record::{SHARES_FILES, errno};
+use flightrec_format::decode::{Body, CallRecord};
 use flightrec_format::descriptors::Snapshot;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::processes::Processes;
 use super::role::{Role, Roles, role};
-use super::{CLONE_FILES, CLONE_THREAD, arg, clone_flags};
+use super::arg;
 use crate::source::Recording;
 
 /// Something changed while the snapshot was taken, or too near to it: what it shows may be from
@@ -39,7 +39,10 @@ fn watch(name: &str) -> Option<Watch> {
     match name {
         "bind" | "connect" => Some(Watch::Address),
         "io_uring_setup" | "io_uring_enter" => Some(Watch::Ring),
-        _ => role(name).filter(|role| *role != Role::Ioctl).map(Watch::Role),
+        _ => {
+            let is_other = |role: &Role| !matches!(role, Role::Chroot | Role::Ioctl);
+            role(name).filter(is_other).map(Watch::Role)
+        }
     }
 }
 
@@ -68,20 +71,6 @@ enum What {
     All,
 }
 
-/// Whether a process that is made with these flags shares its maker's descriptors; it may where they
-/// are not recorded.
-fn is_sharing(flags: Option<u64>) -> bool {
-    flags.is_none_or(|flags| flags & (CLONE_FILES | CLONE_THREAD) == CLONE_FILES)
-}
-
-/// The thread that makes such a process by `clone3`.
-fn sharer(event: &Event, roles: &Roles<Watch>) -> Option<u32> {
-    let Body::Enter(call) = &event.body else { return None };
-    let watch = roles.get(call.abi, call.nr);
-    let is_clone3 = matches!(watch, Some(Watch::Role(Role::Clone3)));
-    (is_clone3 && is_sharing(clone_flags(Role::Clone3, call))).then_some(event.tid)
-}
-
 impl Changes {
     /// The changes in a recording, which has these snapshots, in order.
     pub(super) fn new(recording: &Recording, snapshots: &[Snapshot]) -> Self {
@@ -91,7 +80,6 @@ impl Changes {
             ..Self::default()
         };
         let end = snapshots.last().map_or(0, |snapshot| snapshot.end);
-        let mut sharers = FxHashSet::default();
         let roles = Roles::by_name(&recording.meta, watch);
         for stream in &recording.streams {
             match stream.lane() {
@@ -100,18 +88,9 @@ impl Changes {
                         |abi, nr, ret| ret == Some(-i64::from(libc::EBADF)) || roles.has(abi, nr);
                     let pages =
                         stream.pages().iter().take_while(|page| page.header().base_mono <= end);
-                    for page in pages {
-                        let mut makes = false;
-                        for record in page.calls(wanted) {
-                            let watch = roles.get(record.call.abi, record.call.nr);
-                            makes |= matches!(watch, Some(Watch::Role(Role::Clone3)));
-                            changes.call(&record, watch, &mut sharers);
-                        }
-                        // Its flags are in a structure, which these records are without.
-                        if makes {
-                            sharers
-                                .extend(page.events().filter_map(|event| sharer(&event, &roles)));
-                        }
+                    for record in pages.flat_map(|page| page.calls(wanted)) {
+                        let watch = roles.get(record.call.abi, record.call.nr);
+                        changes.call(&record, watch);
                     }
                 }
                 Lane::Task => {
@@ -122,15 +101,16 @@ impl Changes {
                 _ => {}
             }
         }
-        changes.processes.share_children_of(&sharers);
         changes
     }
 
-    /// Births and execs: an id that means another process from then on, and descriptors that were
-    /// closed.
+    /// Births and execs: an id that means another process from then on, a thread with descriptors
+    /// of its own, and descriptors that were closed.
     fn life(&mut self, body: &Body, time: u64) {
         match body {
-            Body::Fork(fork) if fork.tgid != fork.parent_tgid => {
+            Body::Fork(fork)
+                if fork.tgid != fork.parent_tgid || fork.shares & SHARES_FILES == 0 =>
+            {
                 self.note(fork.tgid, (time, time), What::All);
             }
             Body::Exec { exec, .. } => self.note(exec.tgid, (time, time), What::All),
@@ -138,7 +118,7 @@ impl Changes {
         }
     }
 
-    fn call(&mut self, record: &CallRecord, watch: Option<Watch>, sharers: &mut FxHashSet<u32>) {
+    fn call(&mut self, record: &CallRecord, watch: Option<Watch>) {
         let call = &record.call;
         let known = call.nargs > 0;
         let first = arg(call, 0);
@@ -181,16 +161,13 @@ impl Changes {
             Watch::Role(Role::Unshare) if !known || first & libc::CLONE_FILES as u32 != 0 => {
                 self.of_thread(record.tid, during, What::All);
             }
-            Watch::Role(Role::Clone) if known && is_sharing(call.args.first().copied()) => {
-                sharers.insert(record.tid);
-            }
             Watch::Role(Role::DupTo { .. }) if call.nargs >= 2 => {
                 self.of_thread(record.tid, during, What::One(arg(call, 1) as i32));
             }
             Watch::Role(Role::Fcntl)
                 if call.nargs >= 2
                     && !matches!(arg(call, 1) as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {}
-            Watch::Role(Role::Clone | Role::Clone3 | Role::Unshare) => {}
+            Watch::Role(Role::Chroot | Role::Unshare) => {}
             Watch::Role(_) if !failed => {
                 if let Some(made) = ret {
                     self.of_thread(record.tid, end, What::One(made as i32));
@@ -243,6 +220,11 @@ impl Changes {
             let one = self.ones.get(&(place, fd)).copied();
             range.chain(one).chain(self.all.get(&place).copied()).max()
         })
+    }
+
+    /// As [`Self::last`], for all descriptors at once.
+    pub(super) fn all(&self, snapshot: usize, process: u32) -> u64 {
+        self.greatest(process, |process| self.all.get(&(snapshot as u32, process)).copied())
     }
 
     /// As [`Self::last`], for what a socket is bound or connected to.

@@ -4,7 +4,7 @@ use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{
     COPY_MAGIC, DETACHED_SHIFT, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT, VERSION,
 };
-use flightrec_format::abi::record::{Abi, Comm, Fork, StringStatus, WakeContext};
+use flightrec_format::abi::record::{Abi, Comm, Fork, SHARES_FILES, StringStatus, WakeContext};
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::encode::write_header;
 use flightrec_format::meta::Meta;
@@ -99,9 +99,9 @@ pub fn comm(name: &str) -> Comm {
     comm
 }
 
-/// A birth.
+/// A birth: a thread shares its creator's descriptors, a process has a copy.
 pub fn fork(parent_tid: u32, parent_tgid: u32, tid: u32, tgid: u32, name: &str) -> Fork {
-    Fork { parent_tid, parent_tgid, tid, tgid, start_time: 0, cgroup: 0, comm: comm(name) }
+    Fork { parent_tid, parent_tgid, tid, tgid, start_time: 0, cgroup: 0, comm: comm(name), shares: SHARES_FILES * u32::from(tgid == parent_tgid), reserved: 0 }
 }
 
 /// A string of an event.

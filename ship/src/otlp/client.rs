@@ -11,8 +11,7 @@ use flate2::write::GzEncoder;
 use http_body_util::BodyExt as _;
 use prost::Message;
 use reqwest::header::HeaderMap;
-use reqwest::tls::Certificate;
-use reqwest::{Body, Client, ClientBuilder, Response, redirect};
+use reqwest::{Body, Client, ClientBuilder, Response};
 
 use super::message::{Logs, Metrics, PartialSuccess, Traces};
 use super::{grpc, http};
@@ -375,32 +374,12 @@ fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn builder(config: &Otlp) -> Result<ClientBuilder, Failure> {
-    tls::cryptography();
-    let mut builder = Client::builder()
-        .user_agent(concat!("flight-ship/", env!("CARGO_PKG_VERSION")))
+    let builder = tls::client("otlp", &config.endpoint, &config.ca_file)
+        .map_err(|what| file(&config.endpoint, &what))?
         .connect_timeout(config.connect_timeout.duration())
-        .timeout(config.timeout.duration())
-        // What credentials are for is this server alone.
-        .redirect(redirect::Policy::none());
-    if config.protocol == Protocol::Grpc {
-        builder = builder.http2_prior_knowledge();
-    }
-    if config.endpoint.starts_with("http://") {
-        // Without TLS no certificates are needed, and a small system may have none.
-        return Ok(builder.tls_certs_only([]));
-    }
-    if config.ca_file.as_os_str().is_empty() {
-        return Ok(builder);
-    }
-    let wrong = |what: String| {
-        file(&config.endpoint, &format!("[otlp] ca_file: {}: {what}", config.ca_file.display()))
-    };
-    let pem = fs::read(&config.ca_file).map_err(|e| wrong(e.to_string()))?;
-    let all = Certificate::from_pem_bundle(&pem).map_err(|e| wrong(e.to_string()))?;
-    if all.is_empty() {
-        return Err(wrong("there is no certificate in it: give a PEM file".to_owned()));
-    }
-    Ok(builder.tls_certs_merge(all))
+        .timeout(config.timeout.duration());
+    let is_grpc = config.protocol == Protocol::Grpc;
+    Ok(if is_grpc { builder.http2_prior_knowledge() } else { builder })
 }
 
 /// The headers of the configuration, and those of the credential.

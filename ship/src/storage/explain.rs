@@ -191,6 +191,14 @@ fn of_code(target: &Target, place: &str, said: &str) -> Option<Problem> {
             "IllegalLocationConstraint",
         ]) {
             (Kind::Bucket, format!("{what} is in another region: set [storage] region"))
+        } else if has(&["301 ", "302 ", "303 ", "307 ", "308 "]) {
+            (
+                Kind::Bucket,
+                format!(
+                    "{place} sends requests on to another server, which does not get them, as the \
+                     credentials are for this one alone: correct [storage] region or endpoint"
+                ),
+            )
         } else if has(&[
             "QuotaExceeded",
             "InsufficientStorage",

@@ -9,7 +9,11 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::local::LocalFileSystem;
-use object_store::{BackoffConfig, Certificate, ClientOptions, Error, ObjectStore, RetryConfig};
+use object_store::client::{HttpClient, HttpConnector};
+use object_store::{
+    BackoffConfig, ClientConfigKey, ClientOptions, Error, ObjectStore, RetryConfig,
+};
+use reqwest::ClientBuilder;
 
 use crate::config::{self, Target};
 use crate::credentials;
@@ -22,7 +26,6 @@ pub(super) fn open(
     target: &Target,
     config: &config::Storage,
 ) -> Result<Arc<dyn ObjectStore>, Error> {
-    tls::cryptography();
     Ok(match target {
         Target::Directory(path) => Arc::new(directory(path)?),
         Target::S3 { bucket, .. } => Arc::new(s3(bucket, config)?.build()?),
@@ -68,7 +71,8 @@ fn s3(bucket: &str, config: &config::Storage) -> Result<AmazonS3Builder, Error> 
         .with_virtual_hosted_style_request(config.virtual_hosted)
         .with_allow_http(config.allow_http)
         .with_retry(retry(config))
-        .with_client_options(options(config)?))
+        .with_http_connector(Connector::new(config)?)
+        .with_client_options(options(config)))
 }
 
 fn gcs(bucket: &str, config: &config::Storage) -> Result<GoogleCloudStorageBuilder, Error> {
@@ -89,7 +93,8 @@ fn gcs(bucket: &str, config: &config::Storage) -> Result<GoogleCloudStorageBuild
     Ok(builder
         .with_bucket_name(bucket)
         .with_retry(retry(config))
-        .with_client_options(options(config)?))
+        .with_http_connector(Connector::new(config)?)
+        .with_client_options(options(config)))
 }
 
 fn azure(container: &str, config: &config::Storage) -> Result<MicrosoftAzureBuilder, Error> {
@@ -113,7 +118,8 @@ fn azure(container: &str, config: &config::Storage) -> Result<MicrosoftAzureBuil
         .with_container_name(container)
         .with_allow_http(config.allow_http)
         .with_retry(retry(config))
-        .with_client_options(options(config)?))
+        .with_http_connector(Connector::new(config)?)
+        .with_client_options(options(config)))
 }
 
 /// No attempts of the library's own: flight-ship makes them, and tells.
@@ -126,28 +132,43 @@ fn retry(config: &config::Storage) -> RetryConfig {
     RetryConfig { backoff, max_retries: 0, retry_timeout: config.timeout.duration() }
 }
 
-fn options(config: &config::Storage) -> Result<ClientOptions, Error> {
-    let mut options = ClientOptions::new()
-        .with_allow_http(config.allow_http)
-        .with_connect_timeout(config.connect_timeout.duration())
-        // As long as bytes come or go, nothing hangs.
-        .with_timeout_disabled()
-        .with_read_timeout(config.timeout.duration())
-        // Without TLS no certificates are needed, and a small system may have none.
-        .with_no_system_certificates(config.endpoint.starts_with("http://"));
-    if !config.ca_file.as_os_str().is_empty() {
-        let wrong = |what: String| Error::Generic {
-            store: "TLS",
-            source: format!("[storage] ca_file: {}: {what}", config.ca_file.display()).into(),
-        };
-        let pem = fs::read(&config.ca_file).map_err(|e| wrong(e.to_string()))?;
-        let all = Certificate::from_pem_bundle(&pem).map_err(|e| wrong(e.to_string()))?;
-        if all.is_empty() {
-            return Err(wrong("there is no certificate in it: give a PEM file".to_owned()));
-        }
-        for certificate in all {
-            options = options.with_root_certificate(certificate);
-        }
+/// What the library itself asks: whether a connection without TLS is allowed.
+fn options(config: &config::Storage) -> ClientOptions {
+    ClientOptions::new().with_allow_http(config.allow_http)
+}
+
+/// Makes the clients that talk to a storage, and to what gives this machine its credentials.
+#[derive(Debug)]
+struct Connector(config::Storage);
+
+impl Connector {
+    fn new(config: &config::Storage) -> Result<Self, Error> {
+        let connector = Self(config.clone());
+        // What is wrong with it is told before anything is asked.
+        connector.builder()?;
+        Ok(connector)
     }
-    Ok(options)
+
+    fn builder(&self) -> Result<ClientBuilder, Error> {
+        let Self(config) = self;
+        let wrong = |what: String| Error::Generic { store: "TLS", source: what.into() };
+        let builder = tls::client("storage", &config.endpoint, &config.ca_file).map_err(wrong)?;
+        Ok(builder
+            // As the library has it: one connection for each request that is under way.
+            .http1_only()
+            .connect_timeout(config.connect_timeout.duration())
+            // As long as bytes come or go, nothing hangs.
+            .read_timeout(config.timeout.duration()))
+    }
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> Result<HttpClient, Error> {
+        // A cloud's credentials of a machine come without TLS, from the machine itself.
+        let allows = options.get_config_value(&ClientConfigKey::AllowHttp);
+        let https_only = allows.as_deref() != Some("true");
+        let client = self.builder()?.https_only(https_only).build();
+        let client = client.map_err(|e| Error::Generic { store: "HTTP", source: e.into() })?;
+        Ok(HttpClient::new(client))
+    }
 }

@@ -126,7 +126,7 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
                     tgid: 75,
                     start_time: 999,
                     cgroup: 7,
-                    comm,
+                    comm, shares: 0, reserved: 0
                 }),
             ),
             (
@@ -146,7 +146,7 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
                     tid: 75,
                     tgid: 75,
                     code: 256,
-                    reserved: 0,
+                    left: 0,
                     start_time: 999,
                     comm,
                 }),

@@ -110,7 +110,7 @@ fn bodies() -> impl Strategy<Value = Body> {
             tgid,
             start_time: 0,
             cgroup: 0,
-            comm,
+            comm, shares: 0, reserved: 0
         })),
         (exec(), prop::option::of(text()), prop::option::of(text()))
             .prop_map(|(exec, file, args)| Body::Exec { exec, file, args }),
@@ -124,7 +124,7 @@ fn bodies() -> impl Strategy<Value = Body> {
             tid,
             tgid: tid,
             code,
-            reserved: 0,
+            left: 0,
             start_time: 0,
             comm,
         })),

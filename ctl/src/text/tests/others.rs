@@ -78,7 +78,7 @@ fn forks() {
         tgid: 9000,
         start_time: 0,
         cgroup: 1,
-        comm: comm(b"mysqld"),
+        comm: comm(b"mysqld"), shares: 0, reserved: 0
     };
     assert_eq!(line(Body::Fork(fork), &context()), "(FORK) -> 9000 mysqld (process 9000)");
     assert_eq!(
@@ -137,7 +137,7 @@ fn names_and_ends() {
             tid: 8883,
             tgid: 8883,
             code,
-            reserved: 0,
+            left: 0,
             start_time: 0,
             comm: comm(b"mysqld"),
         };

@@ -126,7 +126,7 @@ impl Recorded {
                     tgid: tid,
                     start_time: ms * MS,
                     cgroup: 4,
-                    comm: comm("sh"),
+                    comm: comm("sh"), shares: 0, reserved: 0
                 };
                 self.push(Lane::Task, 1, 1, us, Body::Fork(fork));
                 let new = comm(&name);
@@ -158,7 +158,7 @@ impl Recorded {
                     tid,
                     tgid: tid,
                     code: 9,
-                    reserved: 0,
+                    left: 0,
                     start_time: 0,
                     comm: comm(&name),
                 };

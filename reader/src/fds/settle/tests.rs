@@ -2,9 +2,8 @@
 
 use flightrec_format::abi::kinds::{Compaction, Kind};
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::abi::pointee::{self, Shape};
-use flightrec_format::abi::record::{Exec, StringStatus};
-use flightrec_format::decode::{Body, Call, Event, Plain, Text};
+use flightrec_format::abi::record::{Exec, Fork, SHARES_FILES, StringStatus};
+use flightrec_format::decode::{Body, Call, Event, Plain};
 use flightrec_format::descriptors::{Descriptor, Ends, Object, Snapshot, Socket, Table};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::merge::Merge;
@@ -16,16 +15,14 @@ use crate::fds::Fds;
 use crate::pipeline::testing::{call, comm, event, fork, text};
 use crate::source::{Collector, Recording};
 
-const CALLS: [(&str, u16); 12] = [
+const CALLS: [(&str, u16); 10] = [
     ("read", 0),
     ("close", 3),
     ("dup2", 33),
     ("connect", 42),
-    ("clone", 56),
     ("fcntl", 72),
     ("openat", 257),
     ("pipe2", 293),
-    ("clone3", 435),
     ("close_range", 436),
     ("io_uring_enter", 426),
     ("io_uring_setup", 425),
@@ -88,22 +85,6 @@ impl Story {
         self.push(Lane::Syscall, &event(at, 0, P, Body::Enter(made)));
         let exit = Body::Exit { call: call(nr("openat")), ret, entered: Some(at) };
         self.push(Lane::Syscall, &event(at + 16, 0, P, exit))
-    }
-
-    /// A birth by `clone3`; `None`: its structure is not recorded.
-    fn clone3(&mut self, at: u64, flags: Option<i32>, child: u32) -> &mut Self {
-        let mut made = Self::made("clone3", &[4096, 88]);
-        let head = [Shape::CloneArgs as u8, 0, 0, 0];
-        let pointee = |flags: i32| Text {
-            index: pointee::INDEX,
-            status: StringStatus::Whole,
-            bytes: [&head[..], &(flags as u64).to_le_bytes(), &[0; 56]].concat().into(),
-        };
-        made.strings = flags.map(pointee).into_iter().collect();
-        self.push(Lane::Syscall, &event(at, 0, P, Body::Enter(made)));
-        let exit = Body::Exit { call: call(nr("clone3")), ret: child.into(), entered: Some(at) };
-        self.push(Lane::Syscall, &event(at + 16, 0, P, exit));
-        self.push(Lane::Task, &event(at + 8, 0, P, Body::Fork(fork(P, P, child, child, "child"))))
     }
 
     fn exec(&mut self, at: u64) -> &mut Self {
@@ -298,24 +279,10 @@ fn those_who_share_change_it_for_all() {
     story.taken(5000, shared).by(20, 6000, "close", &[4], 0);
     assert_eq!(story.names(P, 4, &[900, 6001]), "/b -");
     // A sharer of which only its birth is known.
-    story.by(P, 900, "clone", &[libc::CLONE_FILES as u64, 0, 0, 0, 0], 30);
-    story.push(Lane::Task, &event(910, 0, P, Body::Fork(fork(P, P, 30, 30, "sharer"))));
+    let sharer = Fork { shares: SHARES_FILES, ..fork(P, P, 30, 30, "sharer") };
+    story.push(Lane::Task, &event(910, 0, P, Body::Fork(sharer)));
     story.by(30, 1000, "close", &[3], 0).taken(5000, &[(&[P], &[(3, named("/a"))])]);
     assert_eq!(story.names(P, 3, &[950, 1017]), "- /a");
-}
-
-/// As posix_spawn does, whose child moves descriptors of its own.
-#[test]
-fn whether_a_child_of_clone3_shares_its_flags_say() {
-    let after = |flags| {
-        let mut story = Story::new();
-        story.clone3(900, flags, 30).by(30, 1000, "close", &[3], 0);
-        story.taken(5000, &[(&[P], &[(3, named("/a"))])]);
-        story.names(P, 3, &[950, 1017])
-    };
-    assert_eq!(after(Some(libc::CLONE_VFORK | libc::CLONE_VM)), "/a /a");
-    assert_eq!(after(Some(libc::CLONE_FILES)), "- /a");
-    assert_eq!(after(None), "- /a");
 }
 
 #[test]

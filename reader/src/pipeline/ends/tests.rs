@@ -130,7 +130,7 @@ impl Machine {
             }
             2 => {
                 let comm = comm("old");
-                let exit = TaskExit { tid, tgid: tid, code: 0, reserved: 0, start_time: 1, comm };
+                let exit = TaskExit { tid, tgid: tid, code: 0, left: 0, start_time: 1, comm };
                 self.tell(tid, Body::TaskExit(exit));
             }
             _ => {

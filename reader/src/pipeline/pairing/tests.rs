@@ -281,7 +281,7 @@ fn a_folded_exit_knows_better() {
 #[test]
 fn exec_from_a_thread_that_is_no_leader() {
     let exec = Exec { tid: 1, old_tid: 3, tgid: 1, args_len: 0, cgroup: 0, comm: comm("x") };
-    let gone = TaskExit { tid: 1, tgid: 1, code: 0, reserved: 0, start_time: 0, comm: comm("x") };
+    let gone = TaskExit { tid: 1, tgid: 1, code: 0, left: 0, start_time: 0, comm: comm("x") };
     let out = run(vec![
         enter(10, 0, 1, 34),
         cold(11, 3, 59),

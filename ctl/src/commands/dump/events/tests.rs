@@ -94,7 +94,7 @@ impl Machine {
         let has_threads = alive.iter().any(|i| self.threads[*i].tgid == tid && *i != at);
         if self.random.below(150) == 0 && !has_threads {
             self.threads[at].ended = time;
-            let exit = TaskExit { tid, tgid, code: 0, reserved: 0, start_time: began, comm };
+            let exit = TaskExit { tid, tgid, code: 0, left: 0, start_time: began, comm };
             self.task.push(&event(time, 0, tid, Body::TaskExit(exit))).unwrap();
             return;
         }
