@@ -240,7 +240,9 @@ fn record() -> Result<Vec<Box<[u8; PAGE_SIZE]>>> {
             tgid: tid,
             start_time: STARTED,
             cgroup: 1,
-            comm, shares: 0, reserved: 0
+            comm,
+            shares: 0,
+            reserved: 0,
         };
         births += 1;
         task.push(&Event { time: STARTED + births, cpu: 0, tid: 1, body: Body::Fork(fork) })?;

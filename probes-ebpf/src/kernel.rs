@@ -368,8 +368,9 @@ impl Task {
     /// Addresses of its table of descriptors, and of its working directory and root.
     #[inline(always)]
     pub(crate) fn files_and_fs(self) -> (u64, u64) {
+        let task = self.untrusted().0;
         // SAFETY: see `load`.
-        unsafe { (load(self.untrusted().0, offset!(files)), load(self.untrusted().0, offset!(fs))) }
+        unsafe { (load(task, offset!(files)), load(task, offset!(fs))) }
     }
 
     /// Threads of its process that have not begun to end.

@@ -55,11 +55,6 @@ impl<T> OpenCalls<T> {
         }
     }
 
-    /// A thread's call.
-    pub(crate) fn get(&self, tid: u32) -> Option<&T> {
-        self.by_thread.get(&tid).map(|(_, call)| call)
-    }
-
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_thread.is_empty()
@@ -76,6 +71,13 @@ mod tests {
     use flightrec_format::abi::record::StringStatus;
 
     use super::*;
+
+    impl<T> OpenCalls<T> {
+        /// A thread's call.
+        fn get(&self, tid: u32) -> Option<&T> {
+            self.by_thread.get(&tid).map(|(_, call)| call)
+        }
+    }
     use crate::pipeline::testing::{call, text};
 
     fn of(length: usize) -> Call {

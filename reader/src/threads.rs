@@ -283,8 +283,7 @@ mod tests {
     }
 
     fn task_exit(time: u64, tid: u32, name: &str) -> Event {
-        let exit =
-            TaskExit { tid, tgid: tid, code: 0, left: 0, start_time: 0, comm: comm(name) };
+        let exit = TaskExit { tid, tgid: tid, code: 0, left: 0, start_time: 0, comm: comm(name) };
         event(time, 0, tid, Body::TaskExit(exit))
     }
 

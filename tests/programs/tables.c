@@ -299,17 +299,19 @@ static int leave(void)
 	return 0;
 }
 
-/* All other threads of the process end. It keeps the lock, so that none of them has it. */
+/* All other threads of the process end, unless it fails. It keeps the lock, so that none of them has it. */
 static void execute(void)
 {
 	int tid = syscall(SYS_gettid), tgid = syscall(SYS_getpid);
+	struct task before[TASKS];
 
+	memcpy(before, all->tasks, sizeof(before));
 	for (int n = 0; n < TASKS; n++)
 		if (all->tasks[n].tgid == tgid && all->tasks[n].tid != tid)
 			all->tasks[n].tid = 0;
 	task(tid)->tid = tgid;
-	syscall(SYS_execve, "/proc/self/exe", again, NULL);
-	_exit(4);
+	syscall(SYS_execve, "/proc/thread-self/exe", again, NULL);
+	memcpy(all->tasks, before, sizeof(before));
 }
 
 static void step(int is_first)

@@ -397,6 +397,8 @@ fn program(cpu: &mut Cpu, parent: u32) -> Result<()> {
         start_time: cpu.time,
         cgroup: 0,
         comm: name(&format!("worker-{}", cpu.thread)),
+        shares: 0,
+        reserved: 0,
     };
     cpu.put(parent, Body::Fork(fork))?;
     cpu.put(parent, waking(tid, cpu.number))?;

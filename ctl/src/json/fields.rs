@@ -64,14 +64,17 @@ mod tests {
             tgid: 8,
             start_time: 12,
             cgroup: u64::MAX,
-            comm, shares: 0, reserved: 0
+            comm,
+            shares: 0,
+            reserved: 0,
         };
         let mut out = b"{\"event\":\"fork\"".to_vec();
         let fork = Plain::read(Kind::Fork, &fork.bytes()).unwrap();
         object(&fork, &Devices::default(), &mut out);
         out.push(b'}');
         let expected = json!({"event": "fork", "parent_tgid": 6, "tid": 9, "tgid": 8,
-            "start_time": 12, "cgroup": "0xffffffffffffffff", "comm": "abc"});
+            "start_time": 12, "cgroup": "0xffffffffffffffff", "comm": "abc",
+            "shares": "0"});
         assert_eq!(serde_json::from_slice::<Json>(&out).unwrap(), expected);
     }
 

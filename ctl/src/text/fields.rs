@@ -115,13 +115,15 @@ mod tests {
             tgid: 8,
             start_time: 12,
             cgroup: u64::MAX,
-            comm, shares: 0, reserved: 0
+            comm,
+            shares: 0,
+            reserved: 0,
         };
         let expected = "(FORK) parent_tgid=6 tid=9 tgid=8 start_time=12ns \
-                        cgroup=18446744073709551615 comm=\"a\\\"b\"";
+                        cgroup=18446744073709551615 comm=\"a\\\"b\" shares=0";
         assert_eq!(text(Plain::read(Kind::Fork, &fork.bytes())), expected);
         let exit = TaskExit { tid: 7, tgid: 6, code: 9, left: 0, start_time: 0, comm };
-        let expected = "(EXIT) tgid=6 code=9 start_time=0ns comm=\"a\\\"b\"";
+        let expected = "(EXIT) tgid=6 code=9 left=0 start_time=0ns comm=\"a\\\"b\"";
         assert_eq!(text(Plain::read(Kind::Exit, &exit.bytes())), expected);
     }
 

@@ -214,8 +214,7 @@ fn threads_that_the_first_answer_could_not_name_are_named_by_the_file() {
     let comm = |name: &str| std::array::from_fn(|i| name.as_bytes().get(i).copied().unwrap_or(0));
     let end = calls(&mut recording, NOW - 3 * SECOND, 0..2500);
     // It dies behind the window, and before the recorder looks who lives.
-    let exit =
-        TaskExit { tid: 7, tgid: 5, code: 9, left: 0, start_time: 0, comm: comm("victim") };
+    let exit = TaskExit { tid: 7, tgid: 5, code: 9, left: 0, start_time: 0, comm: comm("victim") };
     recording.push(
         Lane::Task,
         &Event { time: end - SECOND / 4, cpu: 1, tid: 7, body: Body::TaskExit(exit) },
@@ -228,7 +227,9 @@ fn threads_that_the_first_answer_could_not_name_are_named_by_the_file() {
         tgid: 7,
         comm: comm("other"),
         cgroup: 0,
-        start_time: 0, shares: 0, reserved: 0
+        start_time: 0,
+        shares: 0,
+        reserved: 0,
     };
     recording.push(
         Lane::Task,

@@ -167,8 +167,17 @@ impl Machine {
         let (parent_tid, parent_tgid, tgid, cgroup) = (parent, parent, tid, 0);
         let comm_of_parent = comm(&format!("main{}", parent % 10));
         let comm = |name: &str| comm(name);
-        let fork =
-            Fork { parent_tid, parent_tgid, tid, tgid, start_time, cgroup, comm: comm_of_parent, shares: 0, reserved: 0 };
+        let fork = Fork {
+            parent_tid,
+            parent_tgid,
+            tid,
+            tgid,
+            start_time,
+            cgroup,
+            comm: comm_of_parent,
+            shares: 0,
+            reserved: 0,
+        };
         self.put(cpu, parent, Body::Fork(fork));
         self.switch(cpu, tid, 0, false);
         let rename = Rename { tid, tgid, old: comm_of_parent, new: comm("job") };

@@ -93,8 +93,7 @@ impl Builder {
         let full = self.descriptors >= DESCRIPTORS_MAX
             || self.thread.as_ref().is_some_and(|thread| thread.files.len() >= PROCESS_MAX);
         let number = if full { None } else { self.number(records::object(record, text, names)) };
-        let thread =
-            self.thread.get_or_insert(Thread { tid, tgid, address, files: Vec::new() });
+        let thread = self.thread.get_or_insert(Thread { tid, tgid, address, files: Vec::new() });
         match number {
             Some(object) => {
                 thread.files.push(Descriptor { fd, cloexec: record.flags & CLOEXEC != 0, object });

@@ -117,14 +117,8 @@ mod tests {
 
     fn crash(crashes: &mut Crashes, exits: &[(u32, u32)]) -> Vec<(u32, &'static str, bool)> {
         for (tid, code) in exits {
-            let exit = TaskExit {
-                tid: *tid,
-                tgid: 7,
-                code: *code,
-                left: 0,
-                start_time: 0,
-                comm: [0; 16],
-            };
+            let exit =
+                TaskExit { tid: *tid, tgid: 7, code: *code, left: 0, start_time: 0, comm: [0; 16] };
             crashes.ended(&exit, u64::from(*tid));
         }
         crashes.take().iter().map(|crash| (crash.tid, crash.signal, crash.dumped)).collect()

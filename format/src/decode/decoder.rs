@@ -13,7 +13,8 @@ use crate::abi::counts::Counts;
 use crate::abi::kinds::{IoSubmit, Kind};
 use crate::abi::pointee;
 use crate::abi::record::{
-    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, counter, fold, kind,
+    Abi, Exec, Fork, Rename, SHARES_FILES, SHARES_FS, STRING_HEAD, StringStatus, TaskExit, counter,
+    fold, kind,
 };
 
 /// What is wrong with a record.
@@ -405,7 +406,7 @@ impl<'a> Decoder<'a> {
                 (self.thread()?, body)
             }
             kind::FORK => {
-                let fork = Fork::read(record.body).ok_or(short)?;
+                let fork = Fork::read(record.body).or_else(|| untold(record.body)).ok_or(short)?;
                 (fork.parent_tid, Body::Fork(fork))
             }
             kind::EXEC => {
@@ -485,4 +486,12 @@ fn c_string(mut text: Text) -> Text {
         text.bytes = text.bytes.get(..end).unwrap_or_default().into();
     }
     text
+}
+/// A FORK that does not say what is shared: threads share what libraries have them share.
+fn untold(body: &[u8]) -> Option<Fork> {
+    let mut bytes = [0; size_of::<Fork>()];
+    bytes.get_mut(..body.len())?.copy_from_slice(body);
+    let fork = Fork::read(&bytes).filter(|_| body.len() + 8 == bytes.len())?;
+    let shares = if fork.tgid == fork.parent_tgid { SHARES_FILES | SHARES_FS } else { 0 };
+    Some(Fork { shares, ..fork })
 }

@@ -357,7 +357,9 @@ fn task_life() {
         tgid: 4,
         start_time: 5,
         cgroup: 6,
-        comm: COMM, shares: 0, reserved: 0
+        comm: COMM,
+        shares: 3,
+        reserved: 0,
     };
     let exec = Exec { tid: 3, old_tid: 4, tgid: 3, args_len: 5, cgroup: 6, comm: COMM };
     let exec = Body::Exec { exec, file: Some(text(0, b"/bin/ls")), args: Some(text(1, b"ls\0")) };
@@ -370,7 +372,7 @@ fn task_life() {
         event(0x1003, 3, Body::TaskExit(exit)),
     ];
     let units = [
-        0x0e30,
+        0x1030,
         0, // FORK
         1,
         2,
@@ -384,6 +386,8 @@ fn task_life() {
         EFGH,
         0,
         0,
+        3,
+        0, // what it shares
         0x0c31,
         1, // EXEC
         3,

@@ -121,11 +121,13 @@ fn a_body_is_read_by_its_row() {
         Value::Unsigned(0x1817_1615_1413_1211),
         Value::Unsigned(0x201f_1e1d_1c1b_1a19),
         Value::Name(comm),
+        Value::Unsigned(0x3433_3231),
+        Value::Unsigned(0x3837_3635),
     ];
     assert_eq!(values, expected);
     assert_eq!(fork.thread(), Some(0x0403_0201));
     assert_eq!(fork.ids(Unit::Process).collect::<Vec<_>>(), [0x0807_0605, 0x100f_0e0d]);
-    assert_eq!(fork.bytes(), &bytes[..48]);
-    assert_eq!(Plain::read(Kind::Fork, &bytes[..47]), None);
+    assert_eq!(fork.bytes(), &bytes[..56]);
+    assert_eq!(Plain::read(Kind::Fork, &bytes[..55]), None);
     assert_eq!(Plain::read(Kind::Mark, &bytes), None, "it has no fields");
 }

@@ -425,7 +425,8 @@ impl Fds {
             }
             Role::CloseRange if call.nargs >= 3 => {
                 let (last, flags) = (arg(call, 1), arg(call, 2));
-                let of = if flags & libc::CLOSE_RANGE_UNSHARE != 0 { self.leave(tid, of) } else { of };
+                let of =
+                    if flags & libc::CLOSE_RANGE_UNSHARE != 0 { self.leave(tid, of) } else { of };
                 if flags & libc::CLOSE_RANGE_CLOEXEC != 0 {
                     self.change(of, |table| table.cloexec_range(first, last));
                 } else {
@@ -477,8 +478,7 @@ impl Fds {
                 self.set(of, made, name.map(|name| File { name, cloexec }));
             }
             Role::Accept { cloexec } => {
-                let listener =
-                    self.file(of, first).filter(|_| known).map(|file| file.name.clone());
+                let listener = self.file(of, first).filter(|_| known).map(|file| file.name.clone());
                 self.set(
                     of,
                     made,
@@ -486,10 +486,8 @@ impl Fds {
                 );
             }
             Role::Dup => self.copy(of, known.then_some(first), made, Some(false)),
-            Role::Chroot => {
-                if self.rooted.len() < HOLDERS_MAX {
-                    self.rooted.insert(of.process());
-                }
+            Role::Chroot if self.rooted.len() < HOLDERS_MAX => {
+                self.rooted.insert(of.process());
             }
             Role::Unshare if !known || first & libc::CLONE_FILES != 0 => drop(self.leave(tid, of)),
             // A copy onto itself changes nothing.

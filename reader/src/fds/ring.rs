@@ -10,8 +10,8 @@ use flightrec_format::abi::value_names::IO_DIRECT;
 use flightrec_format::decode::Text;
 use rustc_hash::FxHashMap;
 
-use super::{Fds, Holder};
 use super::table::File;
+use super::{Fds, Holder};
 use crate::names::io_op;
 
 /// Most operations under way that are remembered.
@@ -49,8 +49,7 @@ impl Operations {
 impl Fds {
     /// An operation on somebody's descriptors is handed over.
     pub(super) fn submitted(&mut self, of: Holder, submit: &IoSubmit, paths: &[Text]) {
-        let deed =
-            if submit.flags & IO_DIRECT == 0 { self.deed(of, submit, paths) } else { None };
+        let deed = if submit.flags & IO_DIRECT == 0 { self.deed(of, submit, paths) } else { None };
         let operations = &mut self.operations.0;
         match deed {
             Some(deed) if operations.len() < OPERATIONS_MAX => {

@@ -11,9 +11,9 @@ use flightrec_format::decode::{Body, CallRecord};
 use flightrec_format::descriptors::Snapshot;
 use rustc_hash::FxHashMap;
 
+use super::arg;
 use super::processes::Processes;
 use super::role::{Role, Roles, role};
-use super::arg;
 use crate::source::Recording;
 
 /// Something changed while the snapshot was taken, or too near to it: what it shows may be from

@@ -101,7 +101,17 @@ pub fn comm(name: &str) -> Comm {
 
 /// A birth: a thread shares its creator's descriptors, a process has a copy.
 pub fn fork(parent_tid: u32, parent_tgid: u32, tid: u32, tgid: u32, name: &str) -> Fork {
-    Fork { parent_tid, parent_tgid, tid, tgid, start_time: 0, cgroup: 0, comm: comm(name), shares: SHARES_FILES * u32::from(tgid == parent_tgid), reserved: 0 }
+    Fork {
+        parent_tid,
+        parent_tgid,
+        tid,
+        tgid,
+        start_time: 0,
+        cgroup: 0,
+        comm: comm(name),
+        shares: SHARES_FILES * u32::from(tgid == parent_tgid),
+        reserved: 0,
+    }
 }
 
 /// A string of an event.

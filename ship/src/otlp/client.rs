@@ -2,7 +2,6 @@
 //! became of a request, in words that say what to do.
 
 use std::fmt;
-use std::fs;
 use std::io::Write as _;
 use std::time::Duration;
 

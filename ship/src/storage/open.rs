@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::client::{HttpClient, HttpConnector};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::local::LocalFileSystem;
-use object_store::client::{HttpClient, HttpConnector};
 use object_store::{
     BackoffConfig, ClientConfigKey, ClientOptions, Error, ObjectStore, RetryConfig,
 };
@@ -145,7 +145,7 @@ impl Connector {
     fn new(config: &config::Storage) -> Result<Self, Error> {
         let connector = Self(config.clone());
         // What is wrong with it is told before anything is asked.
-        connector.builder()?;
+        drop(connector.builder()?);
         Ok(connector)
     }
 

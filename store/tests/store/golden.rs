@@ -126,7 +126,9 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
                     tgid: 75,
                     start_time: 999,
                     cgroup: 7,
-                    comm, shares: 0, reserved: 0
+                    comm,
+                    shares: 0,
+                    reserved: 0,
                 }),
             ),
             (

@@ -323,8 +323,7 @@ mod tests {
 
     #[test]
     fn the_dead_are_shown_once() {
-        let gone =
-            TaskExit { tid: 5, tgid: 5, code: 0, left: 0, start_time: 0, comm: comm("x") };
+        let gone = TaskExit { tid: 5, tgid: 5, code: 0, left: 0, start_time: 0, comm: comm("x") };
         let mut model = run(vec![
             event(10, 0, 1, Body::Fork(fork(1, 1, 5, 5, "sh"))),
             waking(10, 0, 1, 5, 0),
@@ -339,8 +338,7 @@ mod tests {
 
     /// A thread's end, as its own events tell.
     fn ended(time: u64, tid: u32, name: &str) -> [Event; 2] {
-        let gone =
-            TaskExit { tid, tgid: tid, code: 0, left: 0, start_time: 0, comm: comm(name) };
+        let gone = TaskExit { tid, tgid: tid, code: 0, left: 0, start_time: 0, comm: comm(name) };
         [event(time, 0, tid, Body::TaskExit(gone)), switch(time + 1, 0, tid, 0x80, 0)]
     }
 

@@ -75,8 +75,17 @@ fn scheduling() {
 #[test]
 fn life() {
     let comm = comm("x");
-    let fork =
-        Fork { parent_tid: 1, parent_tgid: 1, tid: 5, tgid: 4, start_time: 0, cgroup: 77, comm, shares: 0, reserved: 0 };
+    let fork = Fork {
+        parent_tid: 1,
+        parent_tgid: 1,
+        tid: 5,
+        tgid: 4,
+        start_time: 0,
+        cgroup: 77,
+        comm,
+        shares: 0,
+        reserved: 0,
+    };
     let expected = json!({"event":"fork","child_tid":5,"child_pid":4,"child_comm":"x","cgroup":77});
     assert_eq!(own(Body::Fork(fork), &context()), expected);
 

@@ -110,7 +110,9 @@ fn bodies() -> impl Strategy<Value = Body> {
             tgid,
             start_time: 0,
             cgroup: 0,
-            comm, shares: 0, reserved: 0
+            comm,
+            shares: 0,
+            reserved: 0
         })),
         (exec(), prop::option::of(text()), prop::option::of(text()))
             .prop_map(|(exec, file, args)| Body::Exec { exec, file, args }),

@@ -78,7 +78,9 @@ fn forks() {
         tgid: 9000,
         start_time: 0,
         cgroup: 1,
-        comm: comm(b"mysqld"), shares: 0, reserved: 0
+        comm: comm(b"mysqld"),
+        shares: 0,
+        reserved: 0,
     };
     assert_eq!(line(Body::Fork(fork), &context()), "(FORK) -> 9000 mysqld (process 9000)");
     assert_eq!(
@@ -133,14 +135,8 @@ fn names_and_ends() {
     let rename = Rename { tid: 9, ..rename };
     assert_eq!(line(Body::Rename(rename), &context()), r#"(RENAME) 9 "mysqld" -> "a\"b\n""#);
     let exit = |code| {
-        let exit = TaskExit {
-            tid: 8883,
-            tgid: 8883,
-            code,
-            left: 0,
-            start_time: 0,
-            comm: comm(b"mysqld"),
-        };
+        let exit =
+            TaskExit { tid: 8883, tgid: 8883, code, left: 0, start_time: 0, comm: comm(b"mysqld") };
         line(Body::TaskExit(exit), &context())
     };
     assert_eq!(exit(0), "(EXIT) status 0");

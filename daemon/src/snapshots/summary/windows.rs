@@ -126,7 +126,9 @@ impl Recorded {
                     tgid: tid,
                     start_time: ms * MS,
                     cgroup: 4,
-                    comm: comm("sh"), shares: 0, reserved: 0
+                    comm: comm("sh"),
+                    shares: 0,
+                    reserved: 0,
                 };
                 self.push(Lane::Task, 1, 1, us, Body::Fork(fork));
                 let new = comm(&name);
@@ -154,14 +156,8 @@ impl Recorded {
                 self.push(Lane::Syscall, 1, tid, us, exit);
             }
             Some(0) => {
-                let exit = TaskExit {
-                    tid,
-                    tgid: tid,
-                    code: 9,
-                    left: 0,
-                    start_time: 0,
-                    comm: comm(&name),
-                };
+                let exit =
+                    TaskExit { tid, tgid: tid, code: 9, left: 0, start_time: 0, comm: comm(&name) };
                 self.push(Lane::Task, 1, tid, us, Body::TaskExit(exit));
             }
             _ => {}
