@@ -101,8 +101,8 @@ pub struct Fds {
     roles: Roles,
     /// Which table each has.
     keys: FxHashMap<Holder, u64>,
-    /// How many of those are threads.
-    own: usize,
+    /// The threads of each process that have one of their own.
+    own: FxHashMap<u32, Vec<u32>>,
     tables: FxHashMap<u64, Shared>,
     next_key: u64,
     /// Calls that change descriptors, by thread.
@@ -128,7 +128,7 @@ impl Fds {
         Self {
             roles: Roles::new(meta),
             keys: FxHashMap::default(),
-            own: 0,
+            own: FxHashMap::default(),
             tables: FxHashMap::default(),
             next_key: 0,
             pending: OpenCalls::default(),
@@ -215,32 +215,27 @@ impl Fds {
         }
     }
 
-    /// No descriptor is known any more. Threads that had tables of their own still have.
+    /// No descriptor is known any more; who shares a table with whom still is.
     fn forget_all(&mut self) {
-        let mut threads: Vec<Holder> = self.keys.keys().copied().collect();
-        threads.retain(|of| matches!(of, Holder::Thread(..)));
-        self.keys.clear();
-        self.own = 0;
-        self.tables.clear();
+        let is_shared = |key: &u64| self.tables.get(key).is_some_and(|shared| shared.users > 1);
+        self.keys.retain(|of, key| matches!(of, Holder::Thread(..)) || is_shared(key));
+        let kept: FxHashSet<u64> = self.keys.values().copied().collect();
+        self.tables.retain(|key, _| kept.contains(key));
+        for shared in self.tables.values_mut() {
+            shared.table = FdTable::default();
+        }
         self.files = 0;
         self.lost = true;
-        for thread in threads {
-            self.give(thread, FdTable::default());
-        }
     }
 
     /// No thread of a process has such a table of its own any more.
     fn unite(&mut self, tgid: u32, is_such: impl Fn(&FdTable) -> bool) {
-        if self.own == 0 {
-            return;
-        }
-        let is_its = |(of, key): &(&Holder, &u64)| {
-            matches!(of, Holder::Thread(_, process) if *process == tgid)
-                && self.tables.get(*key).is_some_and(|shared| is_such(&shared.table))
-        };
-        let threads: Vec<Holder> = self.keys.iter().filter(is_its).map(|(of, _)| *of).collect();
-        for thread in threads {
-            self.forget(thread);
+        for tid in self.own.get(&tgid).cloned().unwrap_or_default() {
+            let thread = Holder::Thread(tid, tgid);
+            let shared = self.keys.get(&thread).and_then(|key| self.tables.get(key));
+            if shared.is_some_and(|shared| is_such(&shared.table)) {
+                self.forget(thread);
+            }
         }
     }
 
@@ -248,7 +243,7 @@ impl Fds {
     #[inline]
     fn holder(&self, tid: u32, tgid: u32) -> Holder {
         let thread = Holder::Thread(tid, tgid);
-        if self.own != 0 && self.keys.contains_key(&thread) {
+        if !self.own.is_empty() && self.keys.contains_key(&thread) {
             thread
         } else {
             Holder::Process(tgid)
@@ -268,8 +263,11 @@ impl Fds {
         self.set(process, fd, Some(File { name, cloexec: Some(cloexec) }));
     }
 
-    /// The second has the table of the first from now on; none is known where none of the first is.
+    /// The second has the table of the first from now on, whatever is in it.
     fn share(&mut self, first: Holder, other: Holder) {
+        if !self.keys.contains_key(&first) {
+            self.give(first, FdTable::default());
+        }
         let key = self.keys.get(&first).copied();
         if self.keys.get(&other).copied() == key {
             return;
@@ -285,7 +283,9 @@ impl Fds {
 
     fn hold(&mut self, of: Holder, key: u64) {
         self.keys.insert(of, key);
-        self.own += usize::from(matches!(of, Holder::Thread(..)));
+        if let Holder::Thread(tid, tgid) = of {
+            self.own.entry(tgid).or_default().push(tid);
+        }
     }
 
     /// The names of a thread's descriptors now; its process is `tgid`.
@@ -628,7 +628,14 @@ impl Fds {
     /// It has no table any more.
     fn forget(&mut self, of: Holder) {
         let Some(key) = self.keys.remove(&of) else { return };
-        self.own -= usize::from(matches!(of, Holder::Thread(..)));
+        if let Holder::Thread(tid, tgid) = of
+            && let Some(threads) = self.own.get_mut(&tgid)
+        {
+            threads.retain(|thread| *thread != tid);
+            if threads.is_empty() {
+                self.own.remove(&tgid);
+            }
+        }
         let Some(shared) = self.tables.get_mut(&key) else { return };
         shared.users -= 1;
         if shared.users == 0 {

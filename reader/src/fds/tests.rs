@@ -208,7 +208,7 @@ fn threads_may_have_tables_of_their_own() {
     }
     let exec = Exec { tid: 1, old_tid: 4, tgid: 1, args_len: 0, cgroup: 0, comm: comm("new") };
     life.happen(1, Body::Exec { exec, file: None, args: None });
-    assert_eq!((life.name(1, 7), life.fds.own), ("/five".into(), 0));
+    assert_eq!((life.name(1, 7), life.fds.own.len()), ("/five".into(), 0));
     life.happen(1, ended(1, 1, 0));
     life.happen(9, ended(9, 9, 0));
     assert_eq!((life.fds.files, life.fds.tables.len(), life.fds.keys.len()), (0, 0, 0));
@@ -225,15 +225,27 @@ fn a_process_outlives_its_first_thread() {
     assert_eq!((life.fds.files, life.fds.tables.len(), life.fds.keys.len()), (0, 0, 0));
 }
 
-/// What happens while events are missing is not known; that a thread had its own table is.
+/// What happens while events are missing is not known; who shares a table with whom is.
 #[test]
-fn a_table_of_a_threads_own_is_so_after_a_loss() {
+fn who_shares_a_table_is_known_after_a_loss() {
     let mut life = Life::new();
     life.happen(1, Body::Fork(Fork { shares: 0, ..fork(1, 1, 2, 1, "thread") }));
-    life.open(2, HERE, "/two", 0, 3);
-    life.fds.forget_all();
-    life.open(2, HERE, "/two", 0, 3);
-    assert_eq!((life.name(1, 3), life.name(2, 3)), ("-".into(), "/two".into()));
+    // Nothing is known to be open as yet.
+    life.happen(1, Body::Fork(Fork { shares: SHARES_FILES, ..fork(1, 1, 5, 5, "sharer") }));
+    life.happen(1, Body::Fork(fork(1, 1, 6, 6, "child")));
+    for _ in 0..2 {
+        life.open(1, HERE, "/one", 0, 3);
+        life.open(2, HERE, "/two", 0, 3);
+        let names = [1, 2, 5, 6].map(|tid| life.name(tid, 3)).join(" ");
+        assert_eq!(names, "/one /two /one -");
+        life.call(5, "close", &[3], 0);
+        life.call(5, "ioctl", &[1, 2], 0);
+        assert_eq!((life.name(1, 3), life.name(2, 3)), ("-".into(), "/two".into()));
+        life.open(5, HERE, "/five", 0, 4);
+        life.fds.forget_all();
+        assert_eq!((life.name(1, 4), life.name(2, 3)), ("-".into(), "-".into()));
+    }
+    assert_eq!(life.fds.files, 0);
 }
 
 /// What a path begins with is not known in another root, of the process and its children.
