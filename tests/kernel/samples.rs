@@ -124,14 +124,16 @@ fn the_function_that_spins_has_the_samples() {
     let of_kernel = samples(&recorder, in_kernel);
     assert_near(of_kernel.len(), expected);
     assert_rate(&recorder, &of_kernel);
-    let reads = share(&of_kernel, |of| {
+    let is_read = |of: &Value| {
         let (kernel, user) = (functions(of, "kernel_stack"), functions(of, "user_stack"));
         of["mode"] == "kernel"
             && kernel.contains(&"vfs_read")
             // Behind read(2) of the C library, which has no frame: main is its caller's caller.
             && user.iter().any(|of| ["spin_in_kernel", "main"].contains(of))
-    });
-    assert!(reads > 0.9, "{reads}: {of_kernel:#?}");
+    };
+    let others: Vec<&Value> = of_kernel.iter().filter(|of| !is_read(of)).collect();
+    let reads = share(&of_kernel, is_read);
+    assert!(reads > 0.9, "{reads}: {others:#?}");
 
     // The text has them where they are asked for.
     let args = ["--last", "1h", "--pid", &in_program.to_string()];
@@ -211,7 +213,8 @@ fn samples_go_on_without_a_daemon_and_end_with_the_recording() {
     let (pid, expected) = spin(&program, "program", "1");
     let found = samples(&recorder, pid);
     assert_near(found.len(), expected / HZ * 200.0);
-    for of in &found {
+    // While it is executed, and when it ends, it has no stack of its own.
+    for of in found.iter().filter(|of| of["mode"] == "user") {
         assert_eq!((functions(of, "user_stack").len(), &of["user_stack_cut"]), (1, &true.into()));
     }
     let objects = recorder.bpf_objects();
