@@ -242,7 +242,6 @@ fn record() -> Result<Vec<Box<[u8; PAGE_SIZE]>>> {
             cgroup: 1,
             comm,
             shares: 0,
-            reserved: 0,
         };
         births += 1;
         task.push(&Event { time: STARTED + births, cpu: 0, tid: 1, body: Body::Fork(fork) })?;

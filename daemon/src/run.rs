@@ -159,7 +159,7 @@ fn trust(state_dir: &Path) -> Result<()> {
     let path = std::path::absolute(state_dir)?;
     let in_the_way =
         |path: &&Path| path.symlink_metadata().is_ok_and(|of| !of.is_dir() && !of.is_symlink());
-    // Of what is no directory, the writing of files tells.
+    // Writing the files reports a path that is no directory.
     for path in path.ancestors().skip_while(in_the_way) {
         match Dir::trusted(path, None, false) {
             Err(e) if e.is_not_found() => {}

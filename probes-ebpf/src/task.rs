@@ -52,7 +52,7 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let ((files, fs), (own_files, own_fs)) = (parent.files_and_fs(), child.files_and_fs());
-    let shares = SHARES_FILES * u32::from(files == own_files) + SHARES_FS * u32::from(fs == own_fs);
+    let shares = SHARES_FILES * u64::from(files == own_files) + SHARES_FS * u64::from(fs == own_fs);
     let body = Fork {
         parent_tid: parent.tid(),
         parent_tgid: parent.tgid(),
@@ -62,7 +62,6 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
         cgroup,
         comm: comm_bytes(child.comm()),
         shares,
-        reserved: 0,
     };
     let mut w = open(state, ROOM)?;
     w.record(kind::FORK, body);

@@ -105,17 +105,8 @@ fn exit(time: u64, cpu: u16, tid: u32) -> Event {
 fn fork(time: u64, tid: u32) -> Event {
     let comm = [0; 16];
     let (parent_tid, parent_tgid, tgid) = (1, 1, tid);
-    let fork = Fork {
-        parent_tid,
-        parent_tgid,
-        tid,
-        tgid,
-        start_time: 0,
-        cgroup: 0,
-        comm,
-        shares: 0,
-        reserved: 0,
-    };
+    let fork =
+        Fork { parent_tid, parent_tgid, tid, tgid, start_time: 0, cgroup: 0, comm, shares: 0 };
     event(time, 0, 1, Body::Fork(fork))
 }
 

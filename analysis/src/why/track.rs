@@ -269,8 +269,8 @@ impl Tracks {
         self.told.get(at? as usize)
     }
 
-    /// Keeps words. A quarter of the room is for calls that took long: most often these are what is
-    /// asked about, and short ones may be any number.
+    /// Keeps the words of a call. It reserves a quarter of the room for long calls: questions are
+    /// about these, and there may be any number of short ones.
     pub(super) fn keep(&mut self, told: Told, is_long: bool) -> Option<u32> {
         let texts = [Some(&told.text), told.object.as_ref(), told.peer.as_ref()];
         let bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();

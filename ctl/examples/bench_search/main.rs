@@ -398,7 +398,6 @@ fn program(cpu: &mut Cpu, parent: u32) -> Result<()> {
         cgroup: 0,
         comm: name(&format!("worker-{}", cpu.thread)),
         shares: 0,
-        reserved: 0,
     };
     cpu.put(parent, Body::Fork(fork))?;
     cpu.put(parent, waking(tid, cpu.number))?;

@@ -66,7 +66,6 @@ mod tests {
             cgroup: u64::MAX,
             comm,
             shares: 0,
-            reserved: 0,
         };
         let mut out = b"{\"event\":\"fork\"".to_vec();
         let fork = Plain::read(Kind::Fork, &fork.bytes()).unwrap();

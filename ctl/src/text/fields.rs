@@ -117,7 +117,6 @@ mod tests {
             cgroup: u64::MAX,
             comm,
             shares: 0,
-            reserved: 0,
         };
         let expected = "(FORK) parent_tgid=6 tid=9 tgid=8 start_time=12ns \
                         cgroup=18446744073709551615 comm=\"a\\\"b\" shares=0";

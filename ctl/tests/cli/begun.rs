@@ -153,7 +153,6 @@ fn calls_that_never_began_take_no_time() {
         cgroup: 0,
         comm: [0; 16],
         shares: 0,
-        reserved: 0,
     };
     let events = [
         event(NOW - 3000 * MS, 0, 7, Body::Fork(fork)),

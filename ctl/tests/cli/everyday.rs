@@ -229,7 +229,6 @@ fn threads_that_the_first_answer_could_not_name_are_named_by_the_file() {
         cgroup: 0,
         start_time: 0,
         shares: 0,
-        reserved: 0,
     };
     recording.push(
         Lane::Task,

@@ -140,7 +140,6 @@ fn every_kind() -> Recording {
         cgroup: 12,
         comm: name,
         shares: 0,
-        reserved: 0,
     };
     push(Lane::Task, 0, 7, Body::Fork(fork));
     let exec = Exec { tid: 7, old_tid: 9, tgid: 7, args_len: 6, cgroup: 12, comm: comm(b"ls") };

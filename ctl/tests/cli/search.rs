@@ -176,7 +176,6 @@ impl Machine {
             cgroup,
             comm: comm_of_parent,
             shares: 0,
-            reserved: 0,
         };
         self.put(cpu, parent, Body::Fork(fork));
         self.switch(cpu, tid, 0, false);

@@ -28,19 +28,19 @@ const OTHERS: u32 = u32::MAX;
 /// user has this id: the kernel's ids end two before.)
 pub(super) const DOOR: u32 = u32::MAX - 1;
 
-/// Most that a thread did between two works and is the second one's, ns: waking up, asking the
-/// kernel what is ready, accepting. What took longer was something else.
+/// CPU time before a client's work that the client pays for, at most, ns: the thread wakes up, asks
+/// the kernel which sockets are ready, and accepts. More is the daemon's own work.
 const BETWEEN_MAX: u64 = 250_000;
 
 thread_local! {
-    /// What of this thread's CPU time is counted, or nobody's, ns.
+    /// This thread's CPU time at the end of its last work, ns.
     static COUNTED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Work for a client on one thread, with what the thread did to get to it.
+/// A client's work on one thread, and the CPU time before it ([`BETWEEN_MAX`]).
 #[derive(Debug)]
 pub(super) struct Work {
-    /// The thread's CPU time from which on it counts, ns.
+    /// The thread's CPU time at which the client's begins, ns.
     from: u64,
 }
 

@@ -56,7 +56,7 @@ fn parse(head: &[u8; HEAD]) -> FileRecord {
 /// not to be recorded.
 pub(super) fn object(record: &FileRecord, text: &[u8], names: Names) -> Object {
     if record.flags & SOCKET == 0 {
-        // The kernel's own names for what is no file tell nothing: `pipe:[4711]`.
+        // A name such as `pipe:[4711]` is the kernel's own and holds no text of a program.
         let is_path = text.first() == Some(&b'/');
         let name = match text.get(..NAME_MAX) {
             _ if record.flags & UNNAMED != 0 || is_path && !names.paths => Vec::new(),

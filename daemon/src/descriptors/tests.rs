@@ -194,7 +194,7 @@ fn names_that_are_not_to_be_recorded() {
     assert_eq!(bytes_of(&told(true, false)), 2);
     let none = told(false, false);
     assert!(bytes_of(&none) == 0 && !none.contains(":77") && told(true, true).contains(":77"));
-    // What the kernel calls what is no file tells nothing.
+    // Names of pipes are the kernel's own.
     let kinds = walk::read(all.as_slice(), Names { paths: false, addresses: false }).unwrap();
     for name in ["pipe:[5]", "anon_inode:[eventpoll]"] {
         assert!(kinds.objects.contains(&named(name)), "{:?}", kinds.objects);

@@ -198,20 +198,15 @@ mod tests {
 
     use super::*;
 
+    /// Process 9 of group 4, which process 1 creates.
+    fn born(comm: Comm) -> Fork {
+        let (parent_tid, parent_tgid, tid, tgid) = (1, 1, 9, 9);
+        Fork { parent_tid, parent_tgid, tid, tgid, start_time: 0, cgroup: 4, comm, shares: 0 }
+    }
+
     #[test]
     fn who_has_just_ended_is_still_known() {
-        let comm = *b"short\0\0\0\0\0\0\0\0\0\0\0";
-        let fork = Fork {
-            parent_tid: 1,
-            parent_tgid: 1,
-            tid: 9,
-            tgid: 9,
-            start_time: 0,
-            cgroup: 4,
-            comm,
-            shares: 0,
-            reserved: 0,
-        };
+        let fork = born(*b"short\0\0\0\0\0\0\0\0\0\0\0");
         let mut threads = Threads::default();
         threads.learn(&Event { time: 1, cpu: 0, tid: 1, body: Body::Fork(fork) });
         threads.look(Vec::new());
@@ -258,18 +253,7 @@ mod tests {
 
     #[test]
     fn whose_a_thread_is() {
-        let comm = comm("x");
-        let fork = Fork {
-            parent_tid: 1,
-            parent_tgid: 1,
-            tid: 9,
-            tgid: 9,
-            start_time: 0,
-            cgroup: 4,
-            comm,
-            shares: 0,
-            reserved: 0,
-        };
+        let fork = born(comm("x"));
         let second = Fork { parent_tid: 9, parent_tgid: 9, tid: 10, ..fork };
         let mut threads = Threads::default();
         for (time, fork) in [(1, fork), (2, second)] {

@@ -281,9 +281,7 @@ kinds! {
         comm: Comm;
         /// What it has in common with the creating thread: descriptors (`task_struct.files`),
         /// working directory and root (`task_struct.fs`).
-        shares: u32, flags [0x1 "files", 0x2 "fs"];
-        /// Reserved.
-        reserved: u32, reserved;
+        shares: u64, flags [0x1 "files", 0x2 "fs"];
     }
     /// A program is executed.
     EXEC Exec = 0x31 "exec" own Exec {

@@ -11,9 +11,9 @@
 pub use super::kinds::{Exec, Fork, Rename, TaskExit};
 
 /// In [`Fork::shares`]: the new thread's descriptors are its creator's.
-pub const SHARES_FILES: u32 = 1;
+pub const SHARES_FILES: u64 = 1;
 /// In [`Fork::shares`]: so are its working directory and root.
-pub const SHARES_FS: u32 = 2;
+pub const SHARES_FS: u64 = 2;
 
 /// Record kinds: those of the table of events ([`super::kinds`]), and those that are no events.
 ///

@@ -487,7 +487,9 @@ fn c_string(mut text: Text) -> Text {
     }
     text
 }
-/// A FORK that does not say what is shared: threads share what libraries have them share.
+
+/// A FORK of a format before `shares`: a thread is taken for one that a library has created, which
+/// shares all.
 fn untold(body: &[u8]) -> Option<Fork> {
     let mut bytes = [0; size_of::<Fork>()];
     bytes.get_mut(..body.len())?.copy_from_slice(body);

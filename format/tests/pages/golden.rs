@@ -359,7 +359,6 @@ fn task_life() {
         cgroup: 6,
         comm: COMM,
         shares: 3,
-        reserved: 0,
     };
     let exec = Exec { tid: 3, old_tid: 4, tgid: 3, args_len: 5, cgroup: 6, comm: COMM };
     let exec = Body::Exec { exec, file: Some(text(0, b"/bin/ls")), args: Some(text(1, b"ls\0")) };

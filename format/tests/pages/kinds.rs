@@ -121,8 +121,7 @@ fn a_body_is_read_by_its_row() {
         Value::Unsigned(0x1817_1615_1413_1211),
         Value::Unsigned(0x201f_1e1d_1c1b_1a19),
         Value::Name(comm),
-        Value::Unsigned(0x3433_3231),
-        Value::Unsigned(0x3837_3635),
+        Value::Unsigned(0x3837_3635_3433_3231),
     ];
     assert_eq!(values, expected);
     assert_eq!(fork.thread(), Some(0x0403_0201));

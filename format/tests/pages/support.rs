@@ -78,7 +78,7 @@ fn tids() -> impl Strategy<Value = u32> {
 prop_compose! {
     fn forks()(parent_tid in tids(), parent_tgid in tids(), tid in tids(), tgid in tids(),
                start_time: u64, cgroup: u64, comm: [u8; 16]) -> Fork {
-        Fork { parent_tid, parent_tgid, tid, tgid, start_time, cgroup, comm, shares: 0, reserved: 0 }
+        Fork { parent_tid, parent_tgid, tid, tgid, start_time, cgroup, comm, shares: 0, }
     }
 }
 

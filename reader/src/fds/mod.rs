@@ -423,16 +423,10 @@ impl Fds {
                     self.change(of, |table| table.set(fd, None));
                 }
             }
-            Role::CloseRange if call.nargs >= 3 => {
-                let (last, flags) = (arg(call, 1), arg(call, 2));
-                let of =
-                    if flags & libc::CLOSE_RANGE_UNSHARE != 0 { self.leave(tid, of) } else { of };
-                if flags & libc::CLOSE_RANGE_CLOEXEC != 0 {
-                    self.change(of, |table| table.cloexec_range(first, last));
-                } else {
-                    self.change(of, |table| table.close_range(first, last));
-                }
-            }
+            // A table of its own is made, and changed, if the call succeeds.
+            Role::CloseRange
+                if call.nargs >= 3 && arg(call, 2) & libc::CLOSE_RANGE_UNSHARE != 0 => {}
+            Role::CloseRange if call.nargs >= 3 => self.close_range(of, call),
             // How far it closes was left out.
             Role::CloseRange if call.nargs > 0 => {
                 self.change(of, |table| table.close_range(first, u32::MAX));
@@ -489,6 +483,12 @@ impl Fds {
             Role::Chroot if self.rooted.len() < HOLDERS_MAX => {
                 self.rooted.insert(of.process());
             }
+            Role::CloseRange
+                if call.nargs >= 3 && arg(call, 2) & libc::CLOSE_RANGE_UNSHARE != 0 =>
+            {
+                let own = self.leave(tid, of);
+                self.close_range(own, call);
+            }
             Role::Unshare if !known || first & libc::CLONE_FILES != 0 => drop(self.leave(tid, of)),
             // A copy onto itself changes nothing.
             Role::DupTo { cloexec } if !known || first != made => {
@@ -508,6 +508,16 @@ impl Fds {
                 _ => {}
             },
             _ => {}
+        }
+    }
+
+    /// Does what a `close_range` says, whose arguments are known.
+    fn close_range(&mut self, of: Holder, call: &Call) {
+        let (first, last) = (arg(call, 0), arg(call, 1));
+        if arg(call, 2) & libc::CLOSE_RANGE_CLOEXEC != 0 {
+            self.change(of, |table| table.cloexec_range(first, last));
+        } else {
+            self.change(of, |table| table.close_range(first, last));
         }
     }
 

@@ -188,6 +188,9 @@ fn threads_may_have_tables_of_their_own() {
         life.happen(1, Body::Fork(Fork { shares, ..fork(1, 1, tid, 1, "thread") }));
     }
     life.call(4, "unshare", &[libc::CLONE_FILES as u64], 0);
+    // One that fails leaves nothing.
+    let unshare = u64::from(libc::CLOSE_RANGE_UNSHARE);
+    life.call(2, "close_range", &[9, 3, unshare], -22);
     // Thread 5 has thread 4's.
     life.happen(4, Body::Fork(fork(4, 1, 5, 1, "thread")));
     for (tid, path) in [(1, "/one"), (3, "/three"), (5, "/five")] {
@@ -199,6 +202,8 @@ fn threads_may_have_tables_of_their_own() {
     life.call(5, "close", &[3], 0);
     life.call(1, "ioctl", &[1, 2], 0);
     assert_eq!(of_all(&life, 3), "/a /a /a - -");
+    life.call(2, "close_range", &[3, 3, unshare], 0);
+    assert_eq!((life.name(1, 3), life.name(2, 3)), ("/a".into(), "-".into()));
     // A child has those of the thread that creates it.
     life.happen(3, Body::Fork(fork(3, 1, 9, 9, "child")));
     assert_eq!(life.name(9, 7), "/three");

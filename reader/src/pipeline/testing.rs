@@ -109,8 +109,7 @@ pub fn fork(parent_tid: u32, parent_tgid: u32, tid: u32, tgid: u32, name: &str) 
         start_time: 0,
         cgroup: 0,
         comm: comm(name),
-        shares: SHARES_FILES * u32::from(tgid == parent_tgid),
-        reserved: 0,
+        shares: SHARES_FILES * u64::from(tgid == parent_tgid),
     }
 }
 

@@ -128,7 +128,6 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
                     cgroup: 7,
                     comm,
                     shares: 0,
-                    reserved: 0,
                 }),
             ),
             (

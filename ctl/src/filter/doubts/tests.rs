@@ -154,7 +154,7 @@ fn calls_without_the_path_that_they_were_given() {
     let expected = vec![
         (0, "paths", 7000, 7496, 2),
         (1, "paths", 2000, 4496, 4),
-        // Only the exit, with EFAULT, tells that the call had no path.
+        // The call had no path: its exit says so by EFAULT, and nothing else does.
         (1, "unread_paths", 6000, 6000, 1),
     ];
     assert_eq!(found(&made, of_path("/wanted")), (expected, 2));

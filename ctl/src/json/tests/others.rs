@@ -84,7 +84,6 @@ fn life() {
         cgroup: 77,
         comm,
         shares: 0,
-        reserved: 0,
     };
     let expected = json!({"event":"fork","child_tid":5,"child_pid":4,"child_comm":"x","cgroup":77});
     assert_eq!(own(Body::Fork(fork), &context()), expected);

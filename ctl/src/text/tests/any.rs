@@ -112,7 +112,6 @@ fn bodies() -> impl Strategy<Value = Body> {
             cgroup: 0,
             comm,
             shares: 0,
-            reserved: 0
         })),
         (exec(), prop::option::of(text()), prop::option::of(text()))
             .prop_map(|(exec, file, args)| Body::Exec { exec, file, args }),

@@ -80,7 +80,6 @@ fn forks() {
         cgroup: 1,
         comm: comm(b"mysqld"),
         shares: 0,
-        reserved: 0,
     };
     assert_eq!(line(Body::Fork(fork), &context()), "(FORK) -> 9000 mysqld (process 9000)");
     assert_eq!(

@@ -128,7 +128,6 @@ impl Recorded {
                     cgroup: 4,
                     comm: comm("sh"),
                     shares: 0,
-                    reserved: 0,
                 };
                 self.push(Lane::Task, 1, 1, us, Body::Fork(fork));
                 let new = comm(&name);

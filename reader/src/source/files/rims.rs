@@ -3,9 +3,11 @@
 //! What a ring lacks shows between two of its pages, or between a page and a moment at which its
 //! counters are known. Such moments are seconds apart, and blocks hold the pages of many CPUs, of
 //! which some have few. Where all pages up to those moments are more than may be held, the last
-//! one of each ring before the window is enough, and those behind it up to the first that was
-//! opened there: a page's header has the counters of its opening, and so has that of each of its
-//! parts.
+//! one of each ring before the window is enough, and those after it up to the first that was opened
+//! there: a page's header has the counters of its opening, and so has that of each of its parts.
+//! Other pages of a ring that were read outside of the window, because a block holds those of
+//! several, are dropped: between them and the window pages may be missing that no block of the
+//! window holds.
 
 use std::collections::BTreeMap;
 
