@@ -139,8 +139,10 @@ fn wanted(meta: &Meta) -> Vec<Wanted> {
     for (group, path) in &meta.cgroups {
         let Some(identity) = identity(path) else { continue };
         let (runtime, id) = identity.container.unwrap_or((Runtime::Unknown, "".into()));
-        if matches!(runtime, Runtime::Lxc | Runtime::Nspawn) {
-            // They have a name for an id.
+        // Those have a name for an id. Of what users make below their own managers, the node's
+        // runtimes know nothing, whatever it is called.
+        let is_users = id.contains('/') || identity.pod_uid.contains('/');
+        if is_users || matches!(runtime, Runtime::Lxc | Runtime::Nspawn) {
             continue;
         }
         let wanted =

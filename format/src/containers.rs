@@ -28,11 +28,16 @@
 //!
 //! Containers are nested: of a path with several, the innermost one counts. A path that is relative
 //! to a container's own root (`/../…`) is taken part by part as any other.
+//!
+//! Below their own manager (`user@1000.service`), users make groups of any name, also that of
+//! another's container. So the ids of containers and pods there begin with the manager's unit:
+//! `user@1000.service/ID` (as units have it, [`crate::units`]).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::meta::{ContainerNames, Meta};
+use crate::units::full_name;
 
 /// Digits of an id that engines show, and that tell containers apart.
 pub const SHORT: usize = 12;
@@ -76,8 +81,8 @@ impl Runtime {
 /// What a control group's path tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity<'a> {
-    /// The innermost container: who runs it, and its id, or its name where the runtime has no ids.
-    /// `None`: a pod's own group.
+    /// The innermost container: who runs it, and its id, or its name where the runtime has no ids;
+    /// below a user's manager after that unit's name. `None`: a pod's own group.
     pub container: Option<(Runtime, Cow<'a, str>)>,
     /// Uid of the innermost pod, with dashes; empty: none.
     pub pod_uid: String,
@@ -187,18 +192,39 @@ fn unescaped(name: &str) -> Cow<'_, str> {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// The containers that a group is in, from the outermost one in.
+/// The containers that a group is in, from the outermost one in: who runs each, and its id.
 pub fn nested(path: &str) -> impl Iterator<Item = (Runtime, Cow<'_, str>)> {
+    below_managers(path)
+        .scan(None, |parent, (manager, part)| Some((manager, parent.replace(part), part)))
+        .filter_map(|(manager, parent, part)| {
+            let (runtime, id) = container(part, parent)?;
+            Some((runtime, after(manager, id)))
+        })
+}
+
+/// The parts of a path, each with the unit of the outermost user's manager that it is below.
+fn below_managers(path: &str) -> impl Iterator<Item = (Option<&str>, &str)> {
     let parts = path.split('/').filter(|part| !part.is_empty());
-    parts
-        .scan(None, |parent, part| Some((parent.replace(part), part)))
-        .filter_map(|(parent, part)| container(part, parent))
+    parts.scan(None, |manager, part| {
+        let above = *manager;
+        if part.starts_with("user@") && part.ends_with(".service") {
+            *manager = above.or(Some(part));
+        }
+        Some((above, part))
+    })
+}
+
+/// An id, after a manager's unit.
+fn after<'a>(manager: Option<&str>, id: Cow<'a, str>) -> Cow<'a, str> {
+    manager.map(|manager| format!("{manager}/{id}").into()).unwrap_or(id)
 }
 
 /// The container and the pod that a group is in by its path; `None`: it is in neither.
 pub fn identity(path: &str) -> Option<Identity<'_>> {
     let container = nested(path).last();
-    let pod_uid = path.rsplit('/').find_map(pod).unwrap_or_default();
+    let pods = below_managers(path)
+        .filter_map(|(manager, part)| pod(part).map(|uid| after(manager, uid.into()).into_owned()));
+    let pod_uid = pods.last().unwrap_or_default();
     let is_any = container.is_some() || !pod_uid.is_empty();
     is_any.then_some(Identity { container, pod_uid })
 }
@@ -209,7 +235,8 @@ pub fn identity(path: &str) -> Option<Identity<'_>> {
 pub struct Container {
     /// Who runs it.
     pub runtime: Runtime,
-    /// Its id, or its name where the runtime has no ids; empty: the group is the pod's own.
+    /// Its id, or its name where the runtime has no ids; below a user's manager after that unit's
+    /// name, `user@1000.service/ID`. Empty: the group is the pod's own.
     pub id: String,
     /// What it is called: in a pod, the name of the container in it.
     pub name: String,
@@ -228,7 +255,18 @@ impl Container {
     pub fn short(&self) -> &str {
         match self.runtime {
             Runtime::Lxc | Runtime::Nspawn => &self.id,
-            _ => self.id.get(..SHORT).unwrap_or(&self.id),
+            _ => {
+                let digits = self.id.rfind('/').map_or(0, |at| at + 1);
+                self.id.get(..digits + SHORT).unwrap_or(&self.id)
+            }
+        }
+    }
+
+    /// The user's manager that it is below, if any, and its id.
+    fn parts(&self) -> (Option<&str>, &str) {
+        match self.id.rsplit_once('/') {
+            Some((manager, id)) => (Some(manager), id),
+            None => (None, &self.id),
         }
     }
 
@@ -245,13 +283,21 @@ impl Container {
     }
 
     /// Whether a name means it, or its id, or [`PREFIX_LEAST`] or more digits that its id begins
-    /// with.
+    /// with; below a user's manager, after that unit's name and a slash.
     fn is(&self, wanted: &str) -> bool {
+        let (manager, id) = self.parts();
+        let wanted = match manager {
+            None => Some(wanted),
+            Some(manager) => wanted
+                .split_once('/')
+                .and_then(|(unit, wanted)| (full_name(unit) == manager).then_some(wanted)),
+        };
+        let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty() && !id.is_empty()) else {
+            return false;
+        };
         let has_digits = !matches!(self.runtime, Runtime::Lxc | Runtime::Nspawn);
-        let is_prefix = wanted.len() >= PREFIX_LEAST && self.id.starts_with(wanted);
-        !wanted.is_empty()
-            && !self.id.is_empty()
-            && (self.id == wanted || self.name == wanted || has_digits && is_prefix)
+        let is_prefix = wanted.len() >= PREFIX_LEAST && id.starts_with(wanted);
+        id == wanted || self.name == wanted || has_digits && is_prefix
     }
 
     /// Whether its pod is meant: by name, by `NAMESPACE/NAME`, or by uid.

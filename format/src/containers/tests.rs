@@ -24,7 +24,6 @@ fn paths_of_containers() {
         ("/docker/ID/init", Docker, none),
         ("/system.slice/docker-ID.scope", Docker, none),
         ("/system.slice/docker-ID.scope/kubelet.slice", Docker, none),
-        ("/user.slice/user-1000.slice/user@1000.service/user.slice/docker-ID.scope", Docker, none),
         ("/kubepods/burstable/podUID/ID", Unknown, UID),
         ("/kubepods/podUID/ID", Unknown, UID),
         ("/kubepods/besteffort/podUID/crio-ID", Crio, UID),
@@ -54,7 +53,6 @@ fn paths_of_containers() {
         ("/machine.slice/libpod-ID.scope/container", Podman, none),
         ("/libpod_parent/libpod-ID", Podman, none),
         ("/system.slice/web.service/libpod-payload-ID", Podman, none),
-        ("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-ID.scope", Podman, none),
         ("/ecs/0123456789abcdef0123456789abcdef/ID", Unknown, none),
         // As a container sees another one's group from its own root.
         ("/../../podUID/ID", Unknown, UID),
@@ -139,6 +137,36 @@ fn the_innermost_container_counts() {
     let path = node.replace("ID", ID);
     let all: Vec<_> = nested(&path).map(|(_, id)| id.into_owned()).collect();
     assert_eq!(all, [OTHER, ID]);
+}
+
+#[test]
+fn what_users_make_below_their_managers_is_not_the_systems() {
+    const MANAGER: &str = "/user.slice/user-7.slice/user@7.service/app.slice";
+    let own = format!("user@7.service/{ID}");
+    for (part, runtime) in [("docker", Runtime::Docker), ("libpod", Runtime::Podman)] {
+        let found = of(&format!("{MANAGER}/{part}-ID.scope"));
+        assert_eq!(found, Some((runtime, own.clone(), String::new())));
+    }
+    // A container that has users of its own, with their managers.
+    for (part, id) in [("/lxc.payload.web", "web"), ("/system.slice/docker-ID.scope", ID)] {
+        let found = of(&format!("{part}{MANAGER}")).map(|(_, id, _)| id);
+        assert_eq!(found.as_deref(), Some(id));
+    }
+    let pod = of(&format!("/kubepods/podUID/ID{MANAGER}"));
+    assert_eq!(pod, Some((Runtime::Unknown, ID.into(), UID.into())));
+    let pod = of(&format!("{MANAGER}/kubepods/podUID"));
+    assert_eq!(pod.map(|(.., uid)| uid), Some(format!("user@7.service/{UID}")));
+    let mut meta = meta();
+    meta.cgroups.insert(20, format!("{MANAGER}/kubepods/podUID/{ID}"));
+    let containers = Containers::new(&meta);
+    for foreign in ["app", ID, &ID[..6]] {
+        assert!(!containers.is_in(20, foreign) && containers.is_in(5, foreign), "{foreign}");
+    }
+    assert!(!containers.is_in_pod(20, "shop-0") && !containers.is_in_pod(20, UID));
+    for own in [&own, "user@7.service/3f2a", &format!("user@7/{ID}")] {
+        assert!(containers.is_in(20, own) && !containers.is_in(5, own), "{own}");
+    }
+    assert_eq!(containers.get(20).map(Container::short), Some("user@7.service/3f2a9c1b04de"));
 }
 
 #[test]
