@@ -17,6 +17,7 @@ pub mod histogram;
 mod interval;
 mod priority;
 pub mod reason;
+mod restarts;
 pub mod stretches;
 mod task_state;
 mod threads;
@@ -28,5 +29,6 @@ pub use flightrec_format::failure::{Failures, is_restart};
 
 pub use interval::{CallId, Interval, State, Waker};
 pub use priority::gives_way;
+pub use restarts::Restarts;
 pub use task_state::TaskState;
 pub use threads::{Observer, Threads};

@@ -10,6 +10,7 @@ mod tests;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::stack::Status;
 use flightrec_format::decode::{Body, Event};
+use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
 
 use crate::{CallId, Interval, Observer, State, Threads};
@@ -155,6 +156,11 @@ impl<T: Clone> Stretches<T> {
             threads: Threads::new(from, is_complete),
             ready: Ready { stretches: Vec::new(), runs },
         }
+    }
+
+    /// As [`Threads::know`].
+    pub fn know(&mut self, meta: &Meta) {
+        self.threads.know(meta);
     }
 
     /// Takes the next event, in the order of time. `told`: what is told of the system call that

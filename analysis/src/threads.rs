@@ -8,11 +8,12 @@ mod tests;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Act;
 use flightrec_format::decode::{Body, Event};
+use flightrec_format::meta::Meta;
 use flightrec_format::ring::{Gap, is_loss};
 
 use self::cpus::Cpus;
 use self::table::{Table, Thread};
-use crate::{CallId, Interval, State, Waker};
+use crate::{CallId, Interval, Restarts, State, Waker};
 
 /// `TASK_INTERRUPTIBLE` (include/linux/sched.h): how a wait is counted of which only the end was
 /// seen.
@@ -49,6 +50,7 @@ pub trait Observer {
 pub struct Threads<A> {
     table: Table<A>,
     cpus: Cpus,
+    restarts: Restarts,
     /// Before, no events are expected. A thread that is first met later has been unknown since.
     from: u64,
     /// Whether events of every CPU are there from that moment on.
@@ -63,8 +65,14 @@ impl<A: Default> Threads<A> {
     /// `is_complete`: and nothing is missing from then on but what [`Self::miss`] tells, so that
     /// whoever runs on a CPU at its first event has run there since.
     pub fn new(from: u64, is_complete: bool) -> Self {
-        let (table, cpus) = (Table::new(from), Cpus::default());
-        Self { table, cpus, from, is_complete, is_whole: false }
+        let (table, cpus, restarts) = (Table::new(from), Cpus::default(), Restarts::default());
+        Self { table, cpus, restarts, from, is_complete, is_whole: false }
+    }
+
+    /// Takes from a recording's metadata which call goes on with one that was interrupted. Where it
+    /// is not called, that one is a call of its own.
+    pub fn know(&mut self, meta: &Meta) {
+        self.restarts.know(meta);
     }
 
     /// Takes it that who is woken before anything else is heard of it was blocked from the start, if
@@ -94,8 +102,14 @@ impl<A: Default> Threads<A> {
             self.end_gaps(time, to);
         }
         match body {
-            Body::Enter(call) => self.call(event, Some(CallId { nr: call.nr, abi: call.abi }), to),
-            Body::Exit { .. } => self.call(event, None, to),
+            Body::Enter(call) => {
+                let call = self.restarts.begun(tid, CallId { nr: call.nr, abi: call.abi });
+                self.call(event, Some(call), to)
+            }
+            Body::Exit { call, ret, .. } => {
+                self.restarts.ended(tid, CallId { nr: call.nr, abi: call.abi }, *ret);
+                self.call(event, None, to)
+            }
             Body::Switch { prev_state, preempted, next, .. } => {
                 self.switch(event, State::after(*prev_state, *preempted, *next == 0), *next, to);
                 None
@@ -129,6 +143,7 @@ impl<A: Default> Threads<A> {
             }
             // The probes refuse the end of a call only where they refused its beginning.
             Lane::Syscall if is_lost => {
+                self.restarts.forget();
                 self.forget_call(gap.cpu);
                 self.cpus.miss_calls(gap.cpu, gap.until);
             }
@@ -140,6 +155,7 @@ impl<A: Default> Threads<A> {
     /// dropped.
     pub fn forget(&mut self) {
         self.table.clear();
+        self.restarts.forget();
         self.cpus = Cpus::default();
         (self.is_complete, self.is_whole) = (false, false);
     }
@@ -314,6 +330,7 @@ impl<A: Default> Threads<A> {
                 self.cpus.rename(exec.old_tid, exec.tid);
             }
             Body::TaskExit(exit) => {
+                self.restarts.gone(exit.tid);
                 if let Some(thread) = self.table.get_mut(exit.tid) {
                     thread.exits = true;
                 }

@@ -252,8 +252,9 @@ impl Worker {
         {
             return None;
         }
-        // Also what was recorded before all of it was attached tells.
-        let from = counts.saturating_sub(LEAD);
+        // Also what was recorded before all of it was attached tells. But before the files begin
+        // there are pages of idle CPUs alone: an entry on one may have had its exit on another.
+        let from = counts.saturating_sub(LEAD).max(begins);
         follower.begin(from);
         let mut maker = Maker::new(&meta, follower.slots(), counts, offset);
         follower.tasks(|event| maker.learn(event));

@@ -44,6 +44,7 @@ impl Story {
             failures: self.failures.clone(),
             cpus: super::story::Runs::default(),
             threads: self.threads.clone(),
+            restarts: self.restarts.clone(),
             ..*self
         };
         next.go_on_from(self, time);

@@ -19,7 +19,7 @@ use super::facts::{
 };
 use super::kinds::{CallKind, Kinds};
 use super::track::{CallSpan, Count, Deed, DeedSpan, Room, SampleRow, StackRow, Track, Tracks};
-use crate::{CallId, Failures, Interval, State, Threads};
+use crate::{CallId, Failures, Interval, Restarts, State, Threads};
 
 /// Memory that a story takes, about, if nothing else is said.
 const BYTES: usize = 96 << 20;
@@ -104,6 +104,7 @@ pub struct Story {
     pub(super) failures: Failures,
     pub(super) cpus: Runs,
     pub(super) threads: Threads<()>,
+    pub(super) restarts: Restarts,
 }
 
 impl Story {
@@ -127,6 +128,7 @@ impl Story {
             failures: Failures::new(meta),
             cpus: Runs::default(),
             threads: Threads::new(since, false),
+            restarts: Restarts::new(meta),
         };
         story.know(meta);
         story
@@ -169,7 +171,7 @@ impl Story {
         let in_window = event.time >= self.from;
         match &event.body {
             Body::Enter(call) => {
-                let id = CallId { nr: call.nr, abi: call.abi };
+                let id = self.restarts.begun(event.tid, CallId { nr: call.nr, abi: call.abi });
                 let track = self.note(event.tid, known);
                 track.is_user = true;
                 let open =
@@ -178,6 +180,7 @@ impl Story {
             }
             Body::Exit { call, ret, .. } => {
                 let id = CallId { nr: call.nr, abi: call.abi };
+                let id = self.restarts.ended(event.tid, id, *ret);
                 self.ended(event, id, *ret, known, told);
             }
             Body::Switch { prev_prio, next, next_prio, io_wait, .. } => {
@@ -233,6 +236,7 @@ impl Story {
                 }
             }
             Body::TaskExit(exit) => {
+                self.restarts.gone(exit.tid);
                 // As wait(2) has it: the low bits are the signal.
                 let signal = exit.code & 0x7f;
                 if signal != 0 && self.tracks.has_fact() {
@@ -256,6 +260,9 @@ impl Story {
     pub fn miss(&mut self, gap: &Gap) {
         let is_lost = gap.missing() != Some(0) || is_loss(&gap.refused);
         let is_sched = gap.lane == Lane::Sched;
+        if is_lost && gap.lane == Lane::Syscall {
+            self.restarts.forget();
+        }
         if is_lost && (is_sched || gap.lane == Lane::Syscall) && self.tracks.has_fact() {
             let Gap { from, until, cpu, .. } = *gap;
             self.facts.gaps.push(GapRow { from, until, cpu, is_sched });

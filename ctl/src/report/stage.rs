@@ -110,7 +110,11 @@ impl Stage {
             filter: filter.clone(),
             is_wanted,
             names: recording.threads(),
-            stretches: needs.stretches.then(|| Stretches::new(0, false, needs.runs)),
+            stretches: needs.stretches.then(|| {
+                let mut stretches = Stretches::new(0, false, needs.runs);
+                stretches.know(&recording.meta);
+                stretches
+            }),
             followed_from: scheduling_from(recording, with_leads(windows.hull()).from),
             windows,
             runs: needs.runs,

@@ -35,6 +35,11 @@ pub(super) struct Calls {
 }
 
 impl Calls {
+    /// Calls are missing: the next exit of a thread may be of another call than its last entry.
+    pub(super) fn forget(&mut self) {
+        self.pending.clear();
+    }
+
     /// Goes past an event; where it ends a call, what is known of that.
     #[inline]
     pub(super) fn take(&mut self, event: &Event) -> Option<Ended> {

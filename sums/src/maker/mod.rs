@@ -114,6 +114,7 @@ impl Maker {
             lacks: 0,
             held: VecDeque::new(),
         };
+        maker.stretches.know(meta);
         maker.until = maker.end_of(counts);
         if maker.until - counts < MINUTE - MINUTE / 60 {
             maker.tally.flags |= flags::PART;
@@ -409,6 +410,10 @@ impl Maker {
             return;
         }
         self.stretches.miss(gap);
+        // Of what was refused, entry and exit are missing.
+        if gap.lane == Lane::Syscall && gap.missing() != Some(0) {
+            self.calls.forget();
+        }
         if gap.lane == Lane::Trace {
             let holes = |(from, until)| {
                 let mut holes = Holes::new(0);

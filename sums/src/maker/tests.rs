@@ -108,6 +108,31 @@ fn minutes_with_gaps_are_marked() {
     assert_eq!(periods.iter().map(Period::missing).sum::<u64>(), 10);
 }
 
+/// The exit that follows what is missing may be of another call of the same kind.
+#[test]
+fn no_call_takes_as_long_as_what_is_missing() {
+    let gap = |lane, reason, refused: u64| {
+        let mut maker = maker();
+        enter(&mut maker, 1);
+        maker.miss(&Gap {
+            lane,
+            cpu: 1,
+            from: 2 * SECOND,
+            until: 3 * SECOND,
+            lost: Some(Counts::first([if refused == 0 { 2 } else { 0 }])),
+            refused: [refused, 0, 0],
+            reason,
+        });
+        exit(&mut maker, 4, 1);
+        let periods = maker.finish();
+        let of = cell(&periods[0], Table::Calls, [b"", b"read", b""]);
+        (of.count, of.max)
+    };
+    assert_eq!(gap(Lane::Syscall, GapReason::Overwritten, 0), (1, 0));
+    assert_eq!(gap(Lane::Syscall, GapReason::Refused, 2), (1, 3 * SECOND), "both ends are refused");
+    assert_eq!(gap(Lane::Sched, GapReason::Overwritten, 0), (1, 3 * SECOND));
+}
+
 /// Minutes are the wall clock's; what the clock was set by makes none of a moment.
 #[test]
 fn minutes_are_those_of_the_wall_clock() {

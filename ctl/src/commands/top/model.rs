@@ -71,8 +71,10 @@ struct Rows {
 impl Model {
     /// No accounts yet; `names` at the time of the first event to come.
     pub fn new(names: Threads, meta: &Meta) -> Self {
+        let mut threads = analysis::Threads::new(0, false);
+        threads.know(meta);
         Self {
-            threads: analysis::Threads::new(0, false),
+            threads,
             failures: Failures::new(meta),
             rows: Rows { names, ended: Vec::new(), unlisted: 0, doing: None },
             begun: 0,
