@@ -5,7 +5,6 @@ use flightrec_format::decode::Text;
 
 use super::value;
 use crate::text::argument::write_signal;
-use crate::text::life::argument_list;
 use crate::text::number::decimal;
 
 /// `,"child_tid":…,"child_pid":…,"child_comm":…,"cgroup":…`
@@ -27,7 +26,7 @@ pub(super) fn exec(exec: &Exec, file: Option<&Text>, args: Option<&Text>, out: &
     match args.filter(|args| args.status != StringStatus::Unreadable) {
         Some(args) => {
             out.push(b'[');
-            let (list, cut, end) = argument_list(args, exec.args_len as usize);
+            let (list, cut, end) = args.arguments(exec.args_len as usize);
             for (index, argument) in list.enumerate() {
                 if index > 0 {
                     out.push(b',');

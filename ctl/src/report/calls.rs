@@ -104,7 +104,7 @@ impl Report for Calls {
             return;
         }
         let file = if to.is_by(Key::File) { seen.object() } else { None };
-        let sum = to.of(&Facts { errno: failure, file, ..seen.facts() });
+        let sum = to.of(&Facts { errno: failure, file: file.as_deref(), ..seen.facts() });
         Self::add(sum, seen.known.duration_ns, failure);
     }
 }

@@ -33,6 +33,8 @@ mod tests;
 pub mod text;
 mod waits;
 
+use std::borrow::Cow;
+
 use flightrec_analysis::CallId;
 #[cfg(feature = "export")]
 use flightrec_analysis::reason::Reason;
@@ -88,7 +90,7 @@ impl<'a> Seen<'a> {
     }
 
     /// What the call is about: what its first descriptor stands for, or its first path.
-    pub fn object(&self) -> Option<&'a [u8]> {
+    pub fn object(&self) -> Option<Cow<'a, [u8]>> {
         match &self.event.body {
             Body::Enter(call) | Body::Exit { call, .. } => self.abouts.object(call, self.known.fds),
             _ => None,

@@ -1,10 +1,11 @@
 //! What the beginning of a system call tells of a wait in it: what it is about.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use flightrec_analysis::groups::Shared;
 use flightrec_format::abi::record::Abi;
-use flightrec_format::decode::Call;
+use flightrec_format::decode::{Call, Text};
 use flightrec_format::meta::Meta;
 
 use crate::fds::FdNames;
@@ -64,15 +65,15 @@ impl Abouts {
     }
 
     /// What a call is about: what its first descriptor stands for, or its first path.
-    pub(super) fn object<'a>(&self, call: &'a Call, fds: FdNames<'a>) -> Option<&'a [u8]> {
+    pub(super) fn object<'a>(&self, call: &'a Call, fds: FdNames<'a>) -> Option<Cow<'a, [u8]>> {
         let Places { fd, path } = self.places(call);
         let argument = |at: u8| call.args.get(usize::from(at)).filter(|_| at < call.nargs);
         let by_fd = fd.and_then(argument).and_then(|fd| fds.get(*fd as i32));
-        by_fd.or_else(|| {
+        by_fd.map(Cow::Borrowed).or_else(|| {
             let is_path = |at: u8| {
                 let mut strings = call.strings.iter();
                 let text = strings.find(|text| text.is_string() && text.index == at);
-                text.map(|text| &*text.bytes).filter(|bytes| !bytes.is_empty())
+                text.map(Text::marked).filter(|bytes| !bytes.is_empty())
             };
             path.and_then(is_path)
         })
@@ -80,7 +81,7 @@ impl Abouts {
 
     /// The same, for a stretch to keep.
     pub(super) fn told(&self, call: &Call, fds: FdNames<'_>, shared: &mut Shared) -> Told {
-        let object = self.object(call, fds).and_then(|object| shared.get(object));
+        let object = self.object(call, fds).and_then(|object| shared.get(&object));
         let command = call.args.get(1).copied().filter(|_| call.nargs > 1);
         Told { object, command }
     }

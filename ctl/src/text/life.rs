@@ -1,6 +1,6 @@
 //! The life of threads, and what people and the recorder itself wrote.
 
-use flightrec_format::abi::record::{Comm, Exec, Fork, Rename, STRING_MAX, StringStatus, TaskExit};
+use flightrec_format::abi::record::{Comm, Exec, Fork, Rename, StringStatus, TaskExit};
 use flightrec_format::decode::Text;
 
 use super::argument::write_signal;
@@ -49,7 +49,7 @@ pub(super) fn exec(exec: &Exec, file: Option<&Text>, args: Option<&Text>, out: &
 
 /// ` ["ls", "-l"]` of a list of `whole` bytes.
 fn arguments(args: &Text, whole: usize, out: &mut Vec<u8>) {
-    let (list, cut, end) = argument_list(args, whole);
+    let (list, cut, end) = args.arguments(whole);
     let mut list = list.peekable();
     out.extend_from_slice(b" [");
     let mut first = true;
@@ -66,28 +66,6 @@ fn arguments(args: &Text, whole: usize, out: &mut Vec<u8>) {
         quote(argument, false, out);
     }
     out.push(b']');
-}
-
-/// The arguments of a list of `whole` bytes, and whether the last of them is cut, or more are
-/// missing; then those at its end, of which the first may be the end of an argument.
-pub(crate) fn argument_list(
-    args: &Text,
-    whole: usize,
-) -> (impl Iterator<Item = &[u8]>, bool, Option<impl Iterator<Item = &[u8]>>) {
-    // The last argument's NUL may stand there or be taken away already.
-    let complete = args.bytes.len() >= whole;
-    let (begin, end) = match args.bytes.split_at_checked(STRING_MAX) {
-        Some((begin, end)) if !complete && !end.is_empty() => (begin, Some(end)),
-        _ => (&*args.bytes, None),
-    };
-    let end = end.map(|end| end.strip_suffix(b"\0").unwrap_or(end).split(|byte| *byte == 0));
-    let bytes = match begin.split_last() {
-        Some((0, before)) if complete => before,
-        _ => begin,
-    };
-    let cut = args.status == StringStatus::Cut || args.bytes.len() + 1 < whole;
-    let list = (whole > 0 || !bytes.is_empty()).then(|| bytes.split(|byte| *byte == 0));
-    (list.into_iter().flatten(), cut, end)
 }
 
 /// `(RENAME) "old" -> "new"`; `by` is who did it.

@@ -30,7 +30,7 @@ use flightrec_format::abi::kinds::{
 };
 use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::slot::KTHREAD;
-use flightrec_format::decode::{Body, Call, Event, Plain};
+use flightrec_format::decode::{Body, Call, Event, Plain, Text};
 use flightrec_format::ring::Gap;
 use flightrec_reader::coverage::Report;
 use flightrec_reader::pipeline::EventContext;
@@ -383,7 +383,8 @@ impl Exporter for Ctf {
                 self.push(at, "sched_process_fork", who)
             }
             Body::Exec { exec, file, .. } => {
-                let file = file.as_ref().map(|file| printable(&file.bytes)).unwrap_or_default();
+                let file = file.as_ref().map(Text::marked).unwrap_or_default();
+                let file = printable(&file);
                 self.text("filename", &file);
                 self.int("tid", i64::from(exec.tid));
                 self.int("old_tid", i64::from(exec.old_tid));

@@ -52,10 +52,11 @@ impl Parquet {
                 let process = people.processes.entry(exec.tgid).or_default();
                 process.comm = exec.comm;
                 process.cgroup = exec.cgroup;
-                process.file = file.as_ref().map(|file| printable(&file.bytes).into());
+                process.file = file.as_ref().map(|file| printable(&file.marked()).into());
                 process.args = args.as_ref().map(|args| {
-                    let each = args.bytes.split(|b| *b == 0).filter(|arg| !arg.is_empty());
-                    each.map(|arg| printable(arg)).collect::<Vec<_>>().join(" ").into()
+                    let words = args.argument_words(exec.args_len as usize);
+                    let words = words.iter().filter(|word| !word.is_empty());
+                    words.map(|word| printable(word)).collect::<Vec<_>>().join(" ").into()
                 });
             }
             Body::Rename(of) => {

@@ -1,6 +1,6 @@
 //! Births, names and ends of threads.
 
-use flightrec_format::decode::{Body, Event};
+use flightrec_format::decode::{Body, Event, Text};
 use flightrec_reader::pipeline::EventContext;
 use flightrec_reader::threads::trim;
 
@@ -28,15 +28,17 @@ impl Perfetto {
                 });
             }
             Body::Exec { exec, file, args } => {
-                let file = file.as_ref().map(|file| printable(&file.bytes)).unwrap_or_default();
+                let file = file.as_ref().map(Text::marked).unwrap_or_default();
+                let file = printable(&file);
                 self.sched.other(event.cpu, at, ftrace::EXEC, |out| {
                     bytes(1, file.as_bytes(), out);
                     number(2, u64::from(exec.tid), out);
                     number(3, u64::from(exec.old_tid), out);
                 });
-                let args = args.as_ref().map_or(&[][..], |args| &args.bytes);
+                let args = args.as_ref().map(|args| args.argument_words(exec.args_len as usize));
                 let args: Vec<String> = args
-                    .split(|byte| *byte == 0)
+                    .iter()
+                    .flatten()
                     .filter(|argument| !argument.is_empty())
                     .map(|argument| printable(argument).into_owned())
                     .collect();

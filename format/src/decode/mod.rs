@@ -1,5 +1,6 @@
 //! From pages to events. Takes any 4096 bytes and never panics.
 
+mod arguments;
 mod body;
 mod brief;
 mod calls;

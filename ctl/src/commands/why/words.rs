@@ -53,16 +53,11 @@ impl Dictionary {
     pub fn told(&self, event: &Event, known: &EventContext<'_>) -> Told {
         match &event.body {
             Body::Enter(call) | Body::Exit { call, .. } => self.call(call, known.fds),
-            Body::Exec { file, args, .. } => {
-                let bytes = |text: &flightrec_format::decode::Text| {
-                    word(
-                        text.bytes
-                            .iter()
-                            .map(|b| if *b == 0 { b' ' } else { *b })
-                            .collect::<Vec<u8>>(),
-                    )
-                };
-                let text = args.as_ref().or(file.as_ref()).map(bytes).unwrap_or_default();
+            Body::Exec { exec, file, args } => {
+                let args = args.as_ref().map(|args| args.argument_words(exec.args_len as usize));
+                let args = args.filter(|args| !args.is_empty()).map(|args| args.join(&b' '));
+                let file = || file.as_ref().map(|file| file.marked().into_owned());
+                let text = word(args.or_else(file).unwrap_or_default());
                 Told { text: cut(text.trim_end().to_owned()).into(), ..Told::default() }
             }
             _ => {
