@@ -26,7 +26,7 @@ use flightrec_format::abi::state::{
 use flightrec_format::architecture::Architecture;
 use flightrec_format::identity::public_id;
 use flightrec_format::live::map::ArrayMap;
-use flightrec_format::live::{self, LiveError, publish_meta};
+use flightrec_format::live::{self, LiveError, publish_meta, sys};
 use flightrec_format::meta::{Lacking, Meta, MetaError};
 use flightrec_format::thread_stack::ThreadStack;
 use thiserror::Error;
@@ -212,6 +212,7 @@ impl Recording {
                 warn!("it could not be removed; the next start tries again: {e}");
             }
         }
+        recording.tell_of_namespace()?;
         for Lacking { what, why, .. } in &recording.meta().lacking {
             warn!(lacking = what, "not on this kernel: {what} ({why})");
         }
@@ -294,6 +295,23 @@ impl Recording {
             "adopted the running recording {session:016x}"
         );
         Ok(Some(recording))
+    }
+
+    /// Enters into the metadata, or takes out, that walks do not see all threads.
+    fn tell_of_namespace(&self) -> Result<(), RecordingError> {
+        const NAMESPACE: &str = "walk_files:namespace";
+        let lacking = Lacking {
+            program: NAMESPACE.into(),
+            what: "names of descriptors that processes of other PID namespaces had open before"
+                .into(),
+            kinds: Vec::new(),
+            why: "flightd is in a PID namespace of its own: run it in the machine's (hostPID)"
+                .into(),
+        };
+        self.update_meta(|meta| {
+            meta.lacking.retain(|of| of.program != NAMESPACE);
+            meta.lacking.extend((!self.sees_all_threads()).then_some(lacking));
+        })
     }
 
     /// Begins a new recording: maps, their content, programs; complete only when all is attached.
@@ -477,6 +495,12 @@ impl Recording {
         if limited {
             switch();
         }
+    }
+
+    /// Whether the walks over all threads see those of other PID namespaces: they see what their
+    /// reader does (`task_seq_get_next`, kernel/bpf/task_iter.c, Linux 6.18).
+    pub fn sees_all_threads(&self) -> bool {
+        sys::is_in_first_pid_namespace() != Some(false)
     }
 
     /// Times a system call of this thread, which it pins to a CPU meanwhile. `None` where the

@@ -126,6 +126,10 @@ impl Descriptors {
         let begin = clock::mono();
         let mut taken = walk::read(file, self.recording.names())?;
         (taken.begin, taken.end) = (begin, clock::mono());
+        if !self.recording.sees_all_threads() {
+            // How many are not seen is not known.
+            taken.left_out = taken.left_out.saturating_add(1);
+        }
         let document = fit::encode(&mut taken, HALF_PAGES * chunks::CHUNK_BYTES);
         let generation = state.generation + 1;
         let pages = pack(self.recording.live().session(), generation, &document).map_err(|e| {

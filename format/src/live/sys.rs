@@ -246,10 +246,25 @@ pub fn iterate_thread(program: BorrowedFd<'_>, tid: u32) -> io::Result<OwnedFd> 
     iterate_task(program, [tid, 0, 0, 0])
 }
 
-/// `info`: `task.tid`, `task.pid`, `task.pid_fd`.
+/// Whether this process is in the machine's first PID namespace, where threads have the ids that are
+/// recorded; `None`: /proc does not tell.
+pub fn is_in_first_pid_namespace() -> Option<bool> {
+    /// `PROC_PID_INIT_INO`, include/linux/proc_ns.h, Linux 6.1.
+    const FIRST: u64 = 0xefff_fffc;
+    let own = std::fs::metadata("/proc/self/ns/pid").ok()?;
+    Some(std::os::unix::fs::MetadataExt::ino(&own) == FIRST)
+}
+
+/// `info`: `task.tid`, `task.pid`, `task.pid_fd`. The kernel takes them for ids in the caller's PID
+/// namespace (`bpf_iter_attach_task`, kernel/bpf/task_iter.c, Linux 6.18), and recorded ids are of
+/// the first one.
 fn iterate_task(program: BorrowedFd<'_>, info: [u32; 4]) -> io::Result<OwnedFd> {
     /// `BPF_TRACE_ITER`, an attach type.
     const TRACE_ITER: u32 = 28;
+    if is_in_first_pid_namespace() == Some(false) {
+        let why = "this process is in a PID namespace of its own";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+    }
     let mut attr = Attr::new()
         .u32(0, program.as_raw_fd() as u32)
         .u32(8, TRACE_ITER)

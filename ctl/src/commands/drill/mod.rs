@@ -4,12 +4,12 @@
 mod incident;
 mod recorder;
 
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use flightrec_analysis::why::{Answer, Subject};
+use flightrec_format::live::sys;
 
 use self::incident::{HOLDER, Incident, Place, WAITER};
 use self::recorder::Recorder;
@@ -26,8 +26,6 @@ use flightrec_cli::note;
 const HOLD_LEAST: Duration = Duration::from_millis(50);
 /// Longest.
 const HOLD_MOST: Duration = Duration::from_secs(5);
-/// The inode of the first pid namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h, Linux 6.1).
-const INITIAL_PIDS: u64 = 0xEFFF_FFFC;
 /// What is noted in the recording, for its later readers.
 const MARK: &str = "flightctl drill: an incident made on purpose";
 
@@ -155,8 +153,7 @@ enum Asked {
 
 impl Asked {
     fn about(incident: &Incident) -> Self {
-        let own = std::fs::metadata("/proc/self/ns/pid").map(|namespace| namespace.ino());
-        if own.is_ok_and(|inode| inode == INITIAL_PIDS) {
+        if sys::is_in_first_pid_namespace() == Some(true) {
             Self::Ids { waiter: incident.waiter, holder: incident.holder }
         } else {
             Self::Names

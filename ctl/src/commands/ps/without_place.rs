@@ -4,21 +4,17 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use flightrec_format::abi::slot::TaskSlot;
+use flightrec_format::live::sys;
 
 use crate::human::counted;
 
-/// The pid namespace in which threads have the ids that are recorded (`PROC_PID_INIT_INO`,
-/// include/linux/proc_ns.h).
-const FIRST: &str = "pid:[4026531836]";
 /// So many are named.
 const NAMED: usize = 8;
 
 /// The threads that there are now, but for those that have ended and wait for their parents; `None`
 /// where /proc does not tell, or by other ids.
 pub fn alive() -> Option<BTreeSet<u32>> {
-    if fs::read_link("/proc/self/ns/pid").ok()?.to_str() != Some(FIRST) {
-        return None;
-    }
+    sys::is_in_first_pid_namespace().filter(|is_first| *is_first)?;
     let mut alive = BTreeSet::new();
     for process in fs::read_dir("/proc").ok()?.flatten() {
         let Ok(threads) = fs::read_dir(process.path().join("task")) else { continue };
