@@ -44,3 +44,44 @@ pub(crate) fn client(
     }
     Ok(builder.tls_certs_merge(all))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// A server that sends everybody elsewhere gets credentials for itself alone.
+    #[test]
+    fn no_redirect_is_followed() {
+        let elsewhere = TcpListener::bind("127.0.0.1:0").expect("a server");
+        elsewhere.set_nonblocking(true).expect("a socket");
+        let server = TcpListener::bind("127.0.0.1:0").expect("a server");
+        let endpoint = format!("http://{}/", server.local_addr().expect("bound"));
+        let location = format!("http://{}/", elsewhere.local_addr().expect("bound"));
+        let answer = format!(
+            "HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
+        );
+        let serving = thread::spawn(move || {
+            let (mut stream, _) = server.accept().expect("a client");
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).expect("a request");
+            stream.write_all(answer.as_bytes()).expect("it reads");
+            String::from_utf8_lossy(&request[..length]).into_owned()
+        });
+        let client = client("store", &endpoint, Path::new("")).expect("a client");
+        let client = client.build().expect("a client");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let asked = async {
+            let request = client.get(&endpoint).header("x-amz-security-token", "secret");
+            request.send().await.expect("an answer").status()
+        };
+        assert_eq!(runtime.expect("a runtime").block_on(asked), 307);
+        assert!(serving.join().expect("it ends").contains("secret"), "the premise");
+        // Whoever follows it has connected before it has an answer.
+        let nobody = elsewhere.accept().expect_err("nobody comes");
+        assert_eq!(nobody.kind(), io::ErrorKind::WouldBlock);
+    }
+}
