@@ -199,8 +199,14 @@ fn parse(mut text: &[u8]) -> Files {
     let mut files = Vec::new();
     while let Some((head, rest)) = text.split_first_chunk::<{ size_of::<Mapping>() }>() {
         let word = |i: usize| head.as_chunks().0.get(i).map_or(0, |word| u64::from_le_bytes(*word));
-        let record =
-            Mapping { start: word(0), end: word(1), mm: word(2), path: word(3), inode: word(4) };
+        let record = Mapping {
+            start: word(0),
+            end: word(1),
+            mm: word(2),
+            path: word(3),
+            inode: word(4),
+            user: word(5),
+        };
         let length = (record.path as usize).min(MAPPING_PATH);
         let Some((path, rest)) = rest.split_at_checked(length) else { break };
         files.push((record, String::from_utf8_lossy(path).into_owned()));

@@ -10,7 +10,12 @@
 //! A process is looked at when it is first seen, and again after a second, two, four, up to
 //! `LONGEST`, since it may load a library later. That takes a thousandth of a CPU (`FILL`), and
 //! `BURST` at the start, so a machine with many processes is gone through little by little. What a
-//! file has is remembered, so of another process with the same files only their list is read.
+//! file has is remembered, so of another process of the same user with the same files only their
+//! list is read. Not of another user's: a process may change what it has mapped, and mount another
+//! file system with files of the same names and numbers.
+//!
+//! The table has few places. Where those of a process are taken, a user who has more of them than
+//! its own gives one up.
 
 mod variable;
 
@@ -98,8 +103,9 @@ struct Due {
     pause: u64,
 }
 
-/// What a file is known by: its path, its inode number, and where its first piece ends.
-type FileName = (String, u64, u64);
+/// What a file is known by: the user whose process has it, its path, its inode number, and where its
+/// first piece ends.
+type FileName = (u64, String, u64, u64);
 
 /// What finds them.
 struct Finder {
@@ -147,13 +153,13 @@ impl Finder {
     /// Looks at one process, and enters what is found.
     fn examine(&mut self, pid: u32) {
         let files = self.asking.files(pid);
-        let Some(mm) = files.first().map(|(mapping, _)| mapping.mm) else {
+        let Some((mm, user)) = files.first().map(|(mapping, _)| (mapping.mm, mapping.user)) else {
             // A kernel thread, or it has ended.
             return;
         };
         let memory = ProcessMemory { asking: &self.asking, pid, left: Cell::new(PEEKS) };
         let found = find(&memory, &files, &mut self.files);
-        self.entered.enter(pid, mm, found);
+        self.entered.enter(pid, (mm, user), found);
     }
 }
 
@@ -180,7 +186,8 @@ fn find(
         if is_device || !seen.insert((path, mapping.inode)) {
             continue;
         }
-        let name = (path.clone(), mapping.inode, mapping.end.wrapping_sub(mapping.start));
+        let length = mapping.end.wrapping_sub(mapping.start);
+        let name = (mapping.user, path.clone(), mapping.inode, length);
         let defined = if let Some(defined) = known.get(&name) {
             *defined
         } else {
@@ -258,11 +265,36 @@ impl Memory for ProcessMemory<'_> {
     }
 }
 
+/// A place for a process of a user, and the process that gives it up: a free one, or one of a user
+/// who has at least two more of the places that it may be in.
+fn place(processes: &BTreeMap<u32, Place>, pid: u32, user: u64) -> Option<(usize, Option<u32>)> {
+    let first = publisher_place(pid);
+    let mut places = first..first + PUBLISHER_WAYS;
+    let taken: Vec<(&u32, &Place)> =
+        processes.iter().filter(|(_, of)| places.contains(&of.at)).collect();
+    let is_free = |place: &usize| taken.iter().all(|(_, of)| of.at != *place);
+    if let Some(place) = places.find(is_free) {
+        return Some((place, None));
+    }
+    let of_user = |user| taken.iter().filter(|(_, of)| of.user == user).count();
+    // Of those of a user the one that came last: who was there before stays.
+    let (loser, place) = taken.iter().max_by_key(|(pid, of)| (of_user(of.user), **pid))?;
+    (of_user(place.user) >= of_user(user) + 2).then_some((place.at, Some(**loser)))
+}
+
 /// The table of the probes.
 struct Entered {
     table: ArrayMap,
-    /// What is in it, and at which place.
-    processes: BTreeMap<u32, (usize, Publisher)>,
+    /// What is in it.
+    processes: BTreeMap<u32, Place>,
+}
+
+/// A place of the table that is taken.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: usize,
+    publisher: Publisher,
+    user: u64,
 }
 
 impl Entered {
@@ -277,12 +309,12 @@ impl Entered {
         let ended: Vec<u32> =
             self.processes.keys().filter(|pid| !alive.contains(pid)).copied().collect();
         for pid in ended {
-            self.enter(pid, 0, None);
+            self.enter(pid, (0, 0), None);
         }
     }
 
     /// Enters what was found of a process, which may be nothing.
-    fn enter(&mut self, pid: u32, mm: u64, found: Option<Variable>) {
+    fn enter(&mut self, pid: u32, (mm, user): (u64, u64), found: Option<Variable>) {
         let publisher = found.map(|Variable { module, offset }| Publisher {
             tgid: pid,
             module,
@@ -291,30 +323,26 @@ impl Entered {
             reserved: 0,
         });
         let before = self.processes.get(&pid).copied();
-        if before.map(|(_, of)| of) == publisher {
+        if before.map(|of| of.publisher) == publisher {
             return;
         }
-        let place = before.map(|(place, _)| place).or_else(|| self.free(pid));
-        let Some(place) = place else {
+        let place = before.map(|of| (of.at, None)).or_else(|| place(&self.processes, pid, user));
+        let Some((place, loser)) = place else {
             debug!("no room to record the contexts of process {pid}");
             return;
         };
+        if let Some(loser) = loser {
+            self.processes.remove(&loser);
+        }
         // Not read while it changes.
         self.write(place, &Publisher::default());
         if let Some(publisher) = publisher {
             self.write(place, &publisher);
-            self.processes.insert(pid, (place, publisher));
+            self.processes.insert(pid, Place { at: place, publisher, user });
         } else {
             self.processes.remove(&pid);
         }
         self.table.write(0, 0, &(self.processes.len() as u64).to_le_bytes());
-    }
-
-    /// A free place for a process.
-    fn free(&self, pid: u32) -> Option<usize> {
-        let first = publisher_place(pid);
-        (first..first + PUBLISHER_WAYS)
-            .find(|place| self.processes.values().all(|(taken, _)| taken != place))
     }
 
     /// The process's id is the last that is there, and the first that is not.
@@ -348,8 +376,8 @@ mod tests {
 
     #[test]
     fn what_a_file_has_is_remembered_and_devices_are_not_read() {
-        let mapping = Mapping { start: 0x1000, end: 0x2000, mm: 7, path: 4, inode: 9 };
-        let name = |path: &str| (path.to_owned(), 9, 0x1000);
+        let mapping = Mapping { start: 0x1000, end: 0x2000, mm: 7, path: 4, inode: 9, user: 5 };
+        let name = |path: &str| (5, path.to_owned(), 9, 0x1000);
         let here = Variable { module: 0, offset: -8 };
         let mut known = HashMap::from([
             (name("/dev/mem"), Defined::Program(Variable { module: 0, offset: -16 })),
@@ -363,5 +391,42 @@ mod tests {
         assert_eq!(look(&["/dev/mem", "/none", "/new", "/bin"]), Some(here));
         assert_eq!(look(&["/dev/mem", "/none", "/new"]), None);
         assert_eq!(known.len(), 3, "what could not be read is looked at again");
+    }
+
+    #[test]
+    fn what_one_users_process_has_mapped_is_not_told_of_anothers() {
+        let of = |user| {
+            let mapping = Mapping { start: 0x1000, end: 0x2000, mm: 7, path: 4, inode: 9, user };
+            vec![(mapping, "/lib/a.so".to_owned())]
+        };
+        let here = Variable { module: 0, offset: -8 };
+        let name = (5, "/lib/a.so".to_owned(), 9, 0x1000);
+        let mut known = HashMap::from([(name, Defined::Program(here))]);
+        assert_eq!(find(&Nothing, &of(5), &mut known), Some(here));
+        assert_eq!(find(&Nothing, &of(6), &mut known), None);
+    }
+
+    #[test]
+    fn no_user_takes_all_places() {
+        let mut processes: BTreeMap<u32, Place> = BTreeMap::new();
+        let mut ids = (1..).filter(|pid| publisher_place(*pid) == publisher_place(7));
+        let mut enter = |user: u64| {
+            let pid = ids.next().expect("ids");
+            let found = place(&processes, pid, user);
+            if let Some((at, loser)) = found {
+                loser.map(|loser| processes.remove(&loser));
+                let publisher = Publisher { tgid: pid, ..Publisher::default() };
+                processes.insert(pid, Place { at, publisher, user });
+            }
+            let of = |user| processes.values().filter(|of| of.user == user).count();
+            (pid, of(1000), of(1001))
+        };
+        let (first, ..) = enter(1000);
+        let storm: Vec<usize> = (0..5).map(|_| enter(1000).1).collect();
+        assert_eq!(storm, [2, 3, 4, 4, 4], "there are no more places");
+        let others: Vec<(usize, usize)> =
+            (0..3).map(|_| enter(1001)).map(|(_, one, other)| (one, other)).collect();
+        assert_eq!(others, [(3, 1), (2, 2), (2, 2)]);
+        assert!(processes.contains_key(&first), "who was there before stays");
     }
 }

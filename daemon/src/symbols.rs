@@ -5,38 +5,38 @@
 //! whoever reads the events, and whether a daemon runs. Here the new ones are looked up again and
 //! again, by a program in the kernel (`symbol`): the kernel says to that what it would say in its
 //! own log, so the daemon needs no right to read /proc/kallsyms, and modules that come and go are
-//! no case of their own. Bounds: `FUNCTIONS_MAX` functions, `BYTES_MAX` in all, of the quarter of a
-//! megabyte that the metadata can take. A frame beyond those, or in a module that was gone before
-//! it was looked up, stays a number.
+//! no case of their own. Bounds: the table's [`FRAMES`] frames, and `BYTES_MAX` of the metadata. Once
+//! one of them is reached, the metadata say so; a frame beyond it, or in a module that was gone
+//! before it was looked up, stays a number.
 
-use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use flightrec_format::abi::probe::{FRAME_PAGES, FRAME_WORDS, SYMBOL_TEXT};
+use flightrec_format::abi::kinds::Kind;
+use flightrec_format::abi::probe::{FRAME_PAGES, FRAME_WORDS, FRAMES, SYMBOL_TEXT};
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::sys;
-use flightrec_format::meta::{Meta, Symbol};
+use flightrec_format::meta::{Lacking, Meta, Symbol};
 use flightrec_format::symbols;
 use tracing::warn;
 
 use crate::attachments::SYMBOL;
 use crate::load;
 
-/// Most functions that are named.
-const FUNCTIONS_MAX: usize = 2048;
-/// Most bytes of the metadata that they take.
-const BYTES_MAX: usize = 64 << 10;
+/// Most bytes of the metadata that the names take: some 10,000 functions.
+pub const BYTES_MAX: usize = 512 << 10;
+/// What the metadata's `lacking` has as program where there was no room for a name.
+const NO_ROOM: &str = "symbol:room";
 
 /// What names the functions of a recording's stacks.
 #[derive(Debug)]
 pub struct Symbols {
     /// `None`: this kernel, or this recording, has no such program.
     asked: Option<Asked>,
-    /// Frames that need not be looked up again.
-    done: Mutex<HashSet<u32>>,
+    /// The table as it was at the last look: what is in it need not be looked up again.
+    seen: Mutex<Vec<u32>>,
 }
 
 #[derive(Debug)]
@@ -44,6 +44,15 @@ struct Asked {
     program: OwnedFd,
     frames: ArrayMap,
     text: ArrayMap,
+}
+
+/// What a look at the table found that a recording's metadata do not say yet.
+#[derive(Debug, Default)]
+pub struct News {
+    /// Functions.
+    pub functions: Vec<Symbol>,
+    /// That there was no room for some.
+    pub lacking: Option<Lacking>,
 }
 
 impl Symbols {
@@ -58,41 +67,47 @@ impl Symbols {
             })
         };
         // Why there is none, the recording's metadata say.
-        Self { asked: asked().ok(), done: Mutex::default() }
+        Self { asked: asked().ok(), seen: Mutex::new(vec![0; FRAMES]) }
     }
 
-    /// The functions that are not in a recording's metadata yet, which are these now, if they take
-    /// no more than `room` bytes; `None`: there are no new ones.
-    pub fn refresh(&self, meta: &Meta, room: usize) -> Option<Vec<Symbol>> {
-        let asked = self.asked.as_ref()?;
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        let frames = asked.frames();
-        let mut frames: Vec<u32> =
-            frames.into_iter().filter(|frame| *frame != 0 && !done.contains(frame)).collect();
-        if frames.is_empty() {
-            return None;
-        }
-        frames.sort_unstable();
+    /// What is new since the last look; the names take no more than `room` bytes.
+    pub fn refresh(&self, meta: &Meta, room: usize) -> News {
+        let Some(asked) = self.asked.as_ref() else { return News::default() };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut frames = asked.new_frames(&seen);
+        let why_full = || "the table of frames is full".to_owned();
+        let mut lacking = asked.is_full().then(why_full);
+        frames.sort_unstable_by_key(|(_, frame)| *frame);
         let mut room = Room::of(meta).within(room);
         let known = symbols::Symbols::new(meta);
-        let mut new: Vec<Symbol> = Vec::new();
-        for frame in frames {
-            done.insert(frame);
+        let mut functions: Vec<Symbol> = Vec::new();
+        for (place, frame) in frames {
             // They are in order, so what is new is the function of the frame before, or another.
-            let is_last = new.last().is_some_and(|of| has(of, frame));
-            if is_last || known.find(frame).is_some() {
-                continue;
-            }
-            match asked.look_up(frame) {
-                Ok(Some(symbol)) if room.take(&symbol) => new.push(symbol),
-                Ok(_) => {}
+            let is_last = functions.last().is_some_and(|of| has(of, frame));
+            let is_known = is_last || known.find(frame).is_some();
+            let found = if is_known { Ok(None) } else { asked.look_up(frame) };
+            match found {
+                Ok(Some(symbol)) if room.take(&symbol) => functions.push(symbol),
+                Ok(Some(_)) => lacking = Some("the metadata have no room for more".into()),
+                Ok(None) => {}
+                // At the next look again, as the frames behind it.
                 Err(e) => {
                     warn!("the kernel did not name a function of a stack: {e}");
                     break;
                 }
             }
+            if let Some(seen) = seen.get_mut(place) {
+                *seen = frame;
+            }
         }
-        (!new.is_empty()).then_some(new)
+        let is_told = meta.lacking.iter().any(|of| of.program == NO_ROOM);
+        let lacking = lacking.filter(|_| !is_told).map(|why| Lacking {
+            program: NO_ROOM.into(),
+            what: "names of some functions in stacks".into(),
+            kinds: [Kind::Stack, Kind::Sample].map(|kind| kind.name().to_owned()).to_vec(),
+            why,
+        });
+        News { functions, lacking }
     }
 }
 
@@ -102,17 +117,26 @@ fn has(symbol: &Symbol, frame: u32) -> bool {
 }
 
 impl Asked {
-    /// The table's content.
-    fn frames(&self) -> Vec<u32> {
+    /// What is in the table and was not seen there, with its place.
+    fn new_frames(&self, seen: &[u32]) -> Vec<(usize, u32)> {
         let mut page = vec![0; FRAME_WORDS * size_of::<u32>()];
-        let mut frames = Vec::new();
-        for entry in 0..FRAME_PAGES {
+        let mut new = Vec::new();
+        for (entry, seen) in seen.chunks(FRAME_WORDS).enumerate() {
             if self.frames.read(entry, 0, &mut page) {
                 let (words, _) = page.as_chunks();
-                frames.extend(words.iter().map(|word| u32::from_le_bytes(*word)));
+                let frames = words.iter().map(|word| u32::from_le_bytes(*word));
+                let places = frames.zip(seen).enumerate();
+                let is_new = places.filter(|(_, (frame, seen))| frame != *seen);
+                new.extend(is_new.map(|(at, (frame, _))| (entry * FRAME_WORDS + at, frame)));
             }
         }
-        frames
+        new
+    }
+
+    /// Whether a frame found no place in the table.
+    fn is_full(&self) -> bool {
+        let mut word = [0; 8];
+        self.frames.read(FRAME_PAGES, 0, &mut word) && word != [0; 8]
     }
 
     /// Asks the kernel. `None`: it knows nothing there.
@@ -150,35 +174,24 @@ pub fn bytes(symbol: &Symbol) -> usize {
     28 + symbol.name.len()
 }
 
-/// What room is left for names.
-struct Room {
-    functions: usize,
-    bytes: usize,
-}
+/// Bytes that are left for names.
+struct Room(usize);
 
 impl Room {
     fn of(meta: &Meta) -> Self {
-        let mut room = Self { functions: FUNCTIONS_MAX, bytes: BYTES_MAX };
-        for symbol in &meta.symbols {
-            room.take(symbol);
-        }
-        room
+        Self(BYTES_MAX.saturating_sub(meta.symbols.iter().map(bytes).sum()))
     }
 
     /// The same, but no more than so many bytes.
     fn within(self, bytes: usize) -> Self {
-        Self { bytes: self.bytes.min(bytes), ..self }
+        Self(self.0.min(bytes))
     }
 
     /// `false`: there is none for it.
     fn take(&mut self, symbol: &Symbol) -> bool {
-        let bytes = bytes(symbol);
-        if self.functions == 0 || self.bytes < bytes {
-            return false;
-        }
-        self.functions -= 1;
-        self.bytes -= bytes;
-        true
+        let left = self.0.checked_sub(bytes(symbol));
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
     }
 }
 
@@ -216,15 +229,13 @@ mod tests {
     fn names_are_bounded() {
         let long = Symbol { at: 0, size: 1, name: "x".repeat(SYMBOL_TEXT) };
         let mut room = Room::of(&Meta::default());
-        let taken = (0..10_000).take_while(|_| room.take(&long)).count();
+        let taken = (0..20_000).take_while(|_| room.take(&long)).count();
         assert_eq!(taken, BYTES_MAX / (28 + SYMBOL_TEXT));
         let meta = Meta { symbols: vec![long.clone(); taken], ..Meta::default() };
         assert!(!Room::of(&meta).take(&long), "what is there counts");
         let little = || Room::of(&Meta::default()).within(28 + SYMBOL_TEXT);
         assert!(little().take(&long) && !little().within(28).take(&long));
         let short = Symbol { at: 0, size: 1, name: String::new() };
-        let mut room = Room::of(&Meta::default());
-        assert_eq!((0..10_000).take_while(|_| room.take(&short)).count(), FUNCTIONS_MAX);
         let json = serde_json::to_string(&Symbol { at: u32::MAX, size: 99_999, ..short }).unwrap();
         assert!(json.len() < 28, "{json}");
     }

@@ -12,11 +12,12 @@
 
 mod wire;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use thiserror::Error;
 
 use self::wire::{Reader, Writer};
+use crate::abi::file::{SOCKET_BYTES, SocketRecord};
 
 /// Version of the document.
 const VERSION: u64 = 1;
@@ -125,6 +126,49 @@ pub struct Socket {
     pub protocol: u16,
     /// What it is bound and connected to.
     pub ends: Ends,
+}
+
+impl Socket {
+    /// By what the probes say of it; `name`: of `AF_UNIX`, as far as it was read.
+    pub fn new(of: &SocketRecord, name: &[u8]) -> Self {
+        let v4 = |bytes: [u8; 16], port| {
+            let [a, b, c, d, ..] = bytes;
+            (Ipv4Addr::new(a, b, c, d), port).into()
+        };
+        let ends = match i32::from(of.family) {
+            libc::AF_INET => Ends::Inet {
+                local: v4(of.local, of.local_port),
+                remote: v4(of.remote, of.remote_port),
+            },
+            libc::AF_INET6 => Ends::Inet {
+                local: (Ipv6Addr::from(of.local), of.local_port).into(),
+                remote: (Ipv6Addr::from(of.remote), of.remote_port).into(),
+            },
+            // Those that the kernel names itself hold no more than that: `struct sockaddr_un` is
+            // 110 bytes long.
+            libc::AF_UNIX => Ends::Unix { peer: of.peer.into(), name: unix_name(name).into() },
+            _ => Ends::Unknown,
+        };
+        let SocketRecord { inode, family, kind, protocol, .. } = *of;
+        Self { inode: inode.into(), family, kind, protocol, ends }
+    }
+
+    /// By the bytes of a [`Shape::Socket`](crate::abi::pointee::Shape::Socket), without its name
+    /// where that is not recorded; `None`: they are too few.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let (record, name) = bytes.split_first_chunk::<SOCKET_BYTES>()?;
+        let record = SocketRecord::from_bytes(record);
+        let is_whole = usize::from(record.name) == name.len();
+        Some(Self::new(&record, if is_whole { name } else { &[] }))
+    }
+}
+
+/// A path without what stands behind its end; an abstract name, which begins with a NUL, whole.
+fn unix_name(name: &[u8]) -> &[u8] {
+    match name.iter().position(|b| *b == 0) {
+        Some(end) if end > 0 => name.get(..end).unwrap_or_default(),
+        _ => name,
+    }
 }
 
 /// What a socket is bound and connected to, as far as it is known for its family.

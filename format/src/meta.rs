@@ -24,7 +24,7 @@ pub use lanes::{KindMeta, LaneMeta, Lanes};
 pub use tracepoint::{Field, Mask, Place, Tracepoint, ValueForm, ValueNames};
 
 /// Pages of the metadata map.
-pub const PAGES: usize = 256;
+pub const PAGES: usize = 512;
 /// Fewest pages of the map of a recording that a build before this began.
 pub const PAGES_LEAST: usize = 192;
 /// Pages that one generation of the document may take.

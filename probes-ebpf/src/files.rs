@@ -14,7 +14,9 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use flightrec_format::abi::file::{CLOEXEC, FileOffsets, FileRecord, SOCKET, TEXT_MAX, UNNAMED};
+use flightrec_format::abi::file::{
+    CLOEXEC, FileOffsets, FileRecord, SOCKET, SocketRecord, TEXT_MAX, UNNAMED,
+};
 use flightrec_format::abi::probe::ABSENT;
 
 use crate::kernel::Task;
@@ -68,6 +70,7 @@ static FILE_OFFSETS: FileOffsets = FileOffsets {
     unix_name: 0,
     fd: 0,
     i_rdev: 0,
+    private_data: 0,
 };
 
 /// The member of [`FILE_OFFSETS`], read so that the compiler does not assume its initial value. For
@@ -172,7 +175,9 @@ fn walk_files(ctx: *mut c_void) -> i32 {
         // SAFETY: the file is one that the verifier knows.
         let socket = unsafe { bpf_sock_from_file(file.cast_mut().cast()) } as u64;
         if socket != 0 {
-            length = describe_socket(socket, record, text);
+            record.flags |= SOCKET;
+            record.socket.inode = record.inode as u32;
+            length = describe_socket::<TEXT_MAX>(socket, &mut record.socket, text, true);
         }
     } else {
         // SAFETY: the path inside a file that the verifier knows; the text has this size.
@@ -198,17 +203,52 @@ fn walk_files(ctx: *mut c_void) -> i32 {
 /// (include/linux/kdev_t.h); 0: on none, or not known.
 #[inline(always)]
 pub(crate) fn device(task: Task, fd: u32) -> u32 {
+    let file = file(task, fd);
     // SAFETY: see `offset`.
-    let at = unsafe { (&raw const FILE_OFFSETS).read_volatile() };
-    if at.files == 0 {
+    let (f_inode, i_rdev) = unsafe { (offset!(f_inode), offset!(i_rdev)) };
+    let inode: u64 = peek(file, f_inode);
+    if inode == 0 { 0 } else { peek(inode, i_rdev) }
+}
+
+/// The file that a process's descriptor stands for; 0: none, or not known.
+#[inline(always)]
+fn file(task: Task, fd: u32) -> u64 {
+    // SAFETY: see `offset`.
+    let (files, fdt, array) = unsafe { (offset!(files), offset!(fdt), offset!(fd)) };
+    if files == 0 {
         return 0;
     }
-    let files: u64 = peek(task.as_ptr() as u64, at.files);
-    let table: u64 = peek(files, at.fdt);
-    let array: u64 = peek(table, at.fd);
-    let file: u64 = peek(array.wrapping_add(u64::from(fd) * 8), 0);
-    let inode: u64 = peek(file, at.f_inode);
-    if inode == 0 { 0 } else { peek(inode, at.i_rdev) }
+    let files: u64 = peek(task.as_ptr() as u64, files);
+    let table: u64 = peek(files, fdt);
+    let array: u64 = peek(table, array);
+    peek(array.wrapping_add(u64::from(fd) * 8), 0)
+}
+
+/// What the socket is that a descriptor of the running process stands for, and the length of its
+/// name, which has room for `ROOM` bytes: where it takes more, or is not to be named, there is
+/// nothing. `None`: it is no socket, or not known.
+#[inline(always)]
+pub(crate) fn socket<const ROOM: usize>(
+    fd: u32,
+    record: &mut SocketRecord,
+    name: *mut u8,
+    is_named: bool,
+) -> Option<usize> {
+    let file = file(Task::current(), fd);
+    // SAFETY: see `offset`.
+    let (f_inode, i_mode) = unsafe { (offset!(f_inode), offset!(i_mode)) };
+    // SAFETY: as above.
+    let (i_ino, private_data) = unsafe { (offset!(i_ino), offset!(private_data)) };
+    let inode: u64 = peek(file, f_inode);
+    let mode: u16 = peek(inode, i_mode);
+    if inode == 0 || mode & TYPE_MASK != TYPE_SOCKET {
+        return None;
+    }
+    let number: u64 = peek(inode, i_ino);
+    record.inode = number as u32;
+    let length = describe_socket::<ROOM>(peek(file, private_data), record, name, is_named);
+    // Another thread may have closed it meanwhile, and its memory may be another file's.
+    if self::file(Task::current(), fd) == file { Some(length) } else { None }
 }
 
 /// Whether an exec closes the descriptor (`close_on_exec`, include/linux/fdtable.h). The walk runs
@@ -223,52 +263,70 @@ fn closes_on_exec(files: u64, fd: u32) -> bool {
     word >> (fd % 64) & 1 != 0
 }
 
-/// What a socket is; the length of its name.
+/// What a socket is but for its number; the length of its name, which has room for `ROOM` bytes and
+/// is read if `NAMED`. The offsets are read one by one: all of them at once take 100 bytes of the
+/// stack, which is 512 for all that call each other.
 #[inline(always)]
-fn describe_socket(socket: u64, record: &mut FileRecord, text: *mut u8) -> usize {
-    record.flags |= SOCKET;
+fn describe_socket<const ROOM: usize>(
+    socket: u64,
+    record: &mut SocketRecord,
+    name: *mut u8,
+    is_named: bool,
+) -> usize {
     // SAFETY: see `offset`.
-    let at = unsafe { (&raw const FILE_OFFSETS).read_volatile() };
-    let sock: u64 = peek(socket, at.socket_sk);
-    if sock == 0 {
-        return 0;
-    }
-    record.family = peek(sock, at.family);
-    record.kind = peek(sock, at.kind);
-    record.protocol = peek(sock, at.protocol);
-    match record.family {
-        AF_INET | AF_INET6 => {
-            record.local_port = peek(sock, at.num);
-            record.remote_port = u16::from_be(peek(sock, at.dport));
-            if record.family == AF_INET6 && at.local6 != ABSENT {
-                record.local = peek(sock, at.local6);
-                record.remote = peek(sock, at.remote6);
-            } else {
-                let (local, remote): ([u8; 4], [u8; 4]) =
-                    (peek(sock, at.local4), peek(sock, at.remote4));
-                let [a, b, c, d] = local;
-                (record.local[0], record.local[1], record.local[2], record.local[3]) = (a, b, c, d);
-                let [a, b, c, d] = remote;
-                (record.remote[0], record.remote[1], record.remote[2], record.remote[3]) =
-                    (a, b, c, d);
-            }
-            0
+    unsafe {
+        let sock: u64 = peek(socket, offset!(socket_sk));
+        if sock == 0 {
+            return 0;
         }
-        AF_UNIX => {
-            let peer: u64 = peek(sock, at.unix_peer);
-            if peer != 0 {
-                // Its socket's file is open somewhere, or not any more: then this ends at 0.
-                let file: u64 = peek(peek(peer, at.sk_socket), at.socket_file);
-                record.peer = peek(peek(file, at.f_inode), at.i_ino);
+        record.family = peek(sock, offset!(family));
+        record.kind = peek(sock, offset!(kind));
+        record.protocol = peek(sock, offset!(protocol));
+        match record.family {
+            AF_INET | AF_INET6 => {
+                record.local_port = peek(sock, offset!(num));
+                record.remote_port = u16::from_be(peek(sock, offset!(dport)));
+                let (local, remote) = (&raw mut record.local, &raw mut record.remote);
+                if record.family == AF_INET6 && offset!(local6) != ABSENT {
+                    peek_bytes::<16>(sock, offset!(local6), local.cast());
+                    peek_bytes::<16>(sock, offset!(remote6), remote.cast());
+                } else {
+                    peek_bytes::<4>(sock, offset!(local4), local.cast());
+                    peek_bytes::<4>(sock, offset!(remote4), remote.cast());
+                }
+                0
             }
-            let address: u64 = peek(sock, at.unix_addr);
-            let length: u32 = if address == 0 { 0 } else { peek(address, at.unix_len) };
-            let length = bounded::<0, SUN_PATH_MAX>((length as usize).wrapping_sub(SUN_PATH));
-            let name = address.wrapping_add((at.unix_name as usize + SUN_PATH) as u64);
-            // SAFETY: the text has more room than that.
-            unsafe { bpf_probe_read_kernel(text.cast(), length as u32, name as *const c_void) };
-            length
+            AF_UNIX => {
+                let peer: u64 = peek(sock, offset!(unix_peer));
+                if peer != 0 {
+                    // Its socket's file is open somewhere, or not any more: then this ends at 0.
+                    let peer: u64 = peek(peer, offset!(sk_socket));
+                    let file: u64 = peek(peer, offset!(socket_file));
+                    let inode: u64 = peek(file, offset!(f_inode));
+                    let number: u64 = peek(inode, offset!(i_ino));
+                    record.peer = number as u32;
+                }
+                let address: u64 = peek(sock, offset!(unix_addr));
+                let length: u32 = if address == 0 { 0 } else { peek(address, offset!(unix_len)) };
+                let length = bounded::<0, SUN_PATH_MAX>((length as usize).wrapping_sub(SUN_PATH));
+                record.name = length as u16;
+                let length = if is_named { bounded::<0, ROOM>(length) } else { 0 };
+                let from = address.wrapping_add((offset!(unix_name) as usize + SUN_PATH) as u64);
+                bpf_probe_read_kernel(name.cast(), length as u32, from as *const c_void);
+                length
+            }
+            _ => 0,
         }
-        _ => 0,
     }
+}
+
+/// [`peek`] of `N` bytes, to where they are to be.
+///
+/// # Safety
+/// So much room is there.
+#[inline(always)]
+unsafe fn peek_bytes<const N: usize>(address: u64, offset: u32, to: *mut u8) {
+    let from = address.wrapping_add(u64::from(offset)) as *const c_void;
+    // SAFETY: by the contract; the helper takes any address.
+    unsafe { bpf_probe_read_kernel(to.cast(), N as u32, from) };
 }

@@ -10,7 +10,7 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use flightrec_format::abi::probe::{MAPPING_PATH, Mapping, MappingOffsets};
 
-use crate::files::{IterMeta, load};
+use crate::files::{IterMeta, load, peek};
 use crate::kernel::Task;
 use crate::pages::bounded;
 
@@ -27,8 +27,16 @@ static SCRATCH: Array<Scratch> = Array::with_max_entries(1, 0);
 
 /// Filled by the loader, where the kernel tells.
 #[unsafe(no_mangle)]
-static MAPPING_OFFSETS: MappingOffsets =
-    MappingOffsets { vm_start: 0, vm_end: 0, vm_file: 0, f_path: 0, f_inode: 0, i_ino: 0 };
+static MAPPING_OFFSETS: MappingOffsets = MappingOffsets {
+    vm_start: 0,
+    vm_end: 0,
+    vm_file: 0,
+    f_path: 0,
+    f_inode: 0,
+    i_ino: 0,
+    cred: 0,
+    euid: 0,
+};
 
 /// `struct bpf_iter__task_vma`, kernel/bpf/task_iter.c, Linux 6.1.
 #[repr(C)]
@@ -78,6 +86,8 @@ fn walk_mappings(ctx: *mut c_void) -> i32 {
         record.path = length as u64;
         let inode: *const u8 = load(file, at.f_inode);
         record.inode = load(inode, at.i_ino);
+        let cred: u64 = peek(task as u64, at.cred);
+        record.user = u64::from(peek::<u32>(cred, at.euid));
         bpf_seq_write(seq.cast(), scratch.cast(), (size_of::<Mapping>() + length) as u32);
     }
     0

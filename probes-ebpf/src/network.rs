@@ -16,6 +16,7 @@ use flightrec_format::abi::kinds::{SockState, TcpRetransmit};
 use flightrec_format::abi::probe::{ABSENT, SocketOffsets};
 use flightrec_format::abi::record::kind;
 use flightrec_format::abi::state::ENABLE_NETWORK;
+use flightrec_format::abi::value_names::MPTCP_SUBFLOW;
 
 use crate::context;
 use crate::cpu::this_cpu;
@@ -36,11 +37,19 @@ static SOCKET_OFFSETS: SocketOffsets = SocketOffsets {
     remote4: 0,
     local6: 0,
     remote6: 0,
+    is_mptcp: 0,
+    ulp_data: 0,
+    subflow_conn: 0,
 };
+
+/// include/uapi/linux/in.h
+const IPPROTO_TCP: u32 = 6;
 
 /// A socket, as its events have it.
 struct Socket {
-    name: u32,
+    address: u64,
+    /// Of a subflow of MPTCP, the connection's own socket; 0: it is none, or not known.
+    whole: u64,
     protocol: u32,
     state: u32,
     local: Ip,
@@ -62,9 +71,17 @@ impl Socket {
         } else {
             (Ip::v4(peek(socket, at.local4)), Ip::v4(peek(socket, at.remote4)))
         };
+        let mut protocol = u32::from(peek::<u16>(socket, at.protocol));
+        let mut whole = 0;
+        if protocol == IPPROTO_TCP && at.is_mptcp != ABSENT && peek::<u8>(socket, at.is_mptcp) != 0
+        {
+            protocol = MPTCP_SUBFLOW;
+            whole = peek(peek(socket, at.ulp_data), at.subflow_conn);
+        }
         Self {
-            name: pseudonym(socket),
-            protocol: u32::from(peek::<u16>(socket, at.protocol)),
+            address: socket,
+            whole,
+            protocol,
             state: u32::from(peek::<u8>(socket, at.state)),
             local,
             remote,
@@ -98,9 +115,9 @@ fn record<T: Copy, const ROOM: usize>(
 fn inet_sock_set_state(ctx: BtfTracePointContext) -> Option<()> {
     let ctx = ctx.as_ptr();
     record::<_, { room(size_of::<SockState>()) }>(ctx, kind::SOCK_STATE, |socket, context| {
-        let Socket { name, protocol, local, remote, local_port, remote_port, .. } = socket;
+        let Socket { address, protocol, local, remote, local_port, remote_port, .. } = socket;
         SockState {
-            socket: name,
+            socket: pseudonym(address),
             protocol,
             old_state: number::<1>(ctx) as u32,
             new_state: number::<2>(ctx) as u32,
@@ -122,9 +139,10 @@ fn tcp_retransmit_skb(ctx: BtfTracePointContext) -> Option<()> {
         ctx,
         kind::TCP_RETRANSMIT,
         |socket, context| {
-            let Socket { name, state, local, remote, local_port, remote_port, .. } = socket;
+            let Socket { address, whole, state, local, remote, local_port, remote_port, .. } =
+                socket;
             TcpRetransmit {
-                socket: name,
+                socket: pseudonym(if whole == 0 { address } else { whole }),
                 state,
                 local,
                 remote,

@@ -3,17 +3,20 @@
 use core::arch::asm;
 
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use flightrec_format::abi::file::{SOCKET_BYTES, SocketRecord};
 use flightrec_format::abi::pointee::{
     self, BUFFERS, Extent, HEAD, INDEX, ITEMS, MAX, PointeeTable, ROOM, Shape, head, packed,
 };
 use flightrec_format::abi::probe::CALLS;
 use flightrec_format::abi::record::{Abi, StringStatus, errno};
+use flightrec_format::abi::state::ENABLE_STRINGS;
 
-use crate::global;
+use crate::cpu::this_cpu;
 use crate::lane::Writer;
 use crate::pages::{BODY, Page, bounded};
 use crate::strings::{self, COLD};
 use crate::values::Arguments;
+use crate::{files, global};
 
 /// What is read of each native call. Filled by the loader.
 #[unsafe(no_mangle)]
@@ -147,11 +150,24 @@ fn put_item(body: *mut u8, at: usize, args: &Arguments, item: u32, ret: i64) -> 
     if extent == Extent::Message as u32 {
         return put_message(body, at, item, from);
     }
-    let len = forget(count(args, item, ret) * u64::from(packed::element(item)), args);
-    if len == 0 {
-        return at as u64;
+    if extent >= Extent::OfArgument as u32 {
+        let fd = if extent == Extent::OfResult as u32 { ret as u64 } else { from };
+        return put_socket(body, at, item, fd as u32);
     }
-    put(body, at, item, from, len)
+    let len = forget(count(args, item, ret) * u64::from(packed::element(item)), args);
+    // `msg_namelen` (include/linux/socket.h).
+    let from = if extent == Extent::MessageRoom as u32 { from.wrapping_add(8) } else { from };
+    let mut end = at as u64;
+    if len != 0 {
+        end = put(body, at, item, from, len);
+    }
+    if extent == Extent::NextPoints as u32 {
+        let length = packed::index(item) + 1;
+        let from = argument(args, length);
+        let item = as_shape(item + 1, Shape::Int);
+        return put(body, end as usize & 0xffff, item, from, size_of::<u32>() as u64);
+    }
+    end
 }
 
 /// How many elements an item has; at most 0xffff. A greater count is one that the call refuses.
@@ -192,6 +208,8 @@ const _: () = assert!(
         && Extent::NextCountsNumber as u8 == 10
         && Extent::NextPointsNumber as u8 == 11
 );
+const _: () =
+    assert!(Shape::Room as u8 & 1 == 0 && Shape::MessageRoom as u8 == Shape::Room as u8 + 1);
 
 /// FUTEX_WAIT, FUTEX_LOCK_PI, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI, FUTEX_LOCK_PI2
 /// (include/uapi/linux/futex.h), whatever their flags (from 128 on): those with a timeout
@@ -237,7 +255,10 @@ fn put(body: *mut u8, at: usize, item: u32, from: u64, len: u64) -> u64 {
         bpf_probe_read_user(to.add(HEAD).cast(), len as u32, from as *const _)
     };
     if got != 0 {
-        return strings::header(body, at, index, HEAD as u64, StringStatus::Unreadable) | COLD;
+        let end = strings::header(body, at, index, HEAD as u64, StringStatus::Unreadable);
+        // The kernel writes over the room when the call returns: that would be another value.
+        let is_room = packed::shape(item) & !1 == Shape::Room as u32;
+        return if is_room { end } else { end | COLD };
     }
     if packed::shape(item) == Shape::Iovec as u32 {
         // SAFETY: the same bytes.
@@ -314,14 +335,41 @@ fn put_message(body: *mut u8, at: usize, item: u32, from: u64) -> u64 {
     end & 0xffff
 }
 
+/// Writes what the socket is that a descriptor stands for.
+#[inline(never)]
+fn put_socket(body: *mut u8, at: usize, item: u32, fd: u32) -> u64 {
+    const NAME: usize = MAX - SOCKET_BYTES;
+    // Its name is a path, which a call before may have given, and one that is not recorded.
+    let is_named = this_cpu().enabled & ENABLE_STRINGS != 0;
+    if at > BODY - ROOM {
+        return at as u64;
+    }
+    let at = bounded::<ROOM, BODY>(at);
+    // SAFETY: the head and MAX bytes behind the header word are inside the page by the check above;
+    // they begin at a multiple of 4.
+    let name = unsafe {
+        let to = body.add(at + 8);
+        to.cast::<u32>().write_volatile(head(Shape::Socket as u32, true));
+        let record = to.add(HEAD).cast::<SocketRecord>();
+        record.write(SocketRecord::default());
+        files::socket::<NAME>(fd, &mut *record, to.add(HEAD + SOCKET_BYTES), is_named)
+    };
+    let Some(name) = name else { return at as u64 };
+    let index = u16::from(INDEX) + packed::index(item) as u16;
+    let len = (HEAD + SOCKET_BYTES + name) as u64;
+    strings::header(body, at, index, len, StringStatus::Whole)
+}
+
 /// An item of the same argument, of another shape.
 #[inline(always)]
 fn as_shape(item: u32, shape: Shape) -> u32 {
     item & !(31 << 3) | (shape as u32) << 3
 }
 
-/// Whether a call that returned this has told anything.
+/// Whether a call that returned this has told anything: a socket that is not connected yet has an
+/// address.
 #[inline(always)]
 pub(crate) fn tells(ret: i64) -> bool {
-    errno(ret).is_none()
+    const EINPROGRESS: i64 = 115;
+    errno(ret).is_none() || ret == -EINPROGRESS
 }

@@ -35,10 +35,10 @@ static FRAME_BASE: u32 = 0;
 #[unsafe(no_mangle)]
 static CAN_TAKE_STACKS: u32 = 0;
 
-/// The frames that stacks have had, for the daemon to look up.
+/// The frames that stacks have had, for the daemon to look up; behind them, whether it is full.
 #[map(name = "frames")]
 static FRAMES: Array<[u32; FRAME_WORDS]> =
-    Array::with_max_entries(FRAME_PAGES as u32, 1 << 10 /* BPF_F_MMAPABLE */);
+    Array::with_max_entries(FRAME_PAGES as u32 + 1, 1 << 10 /* BPF_F_MMAPABLE */);
 
 /// What [`symbol`] says.
 #[map(name = "symbol_text")]
@@ -184,6 +184,14 @@ pub(crate) extern "C" fn note_frame(frame: u32) -> u32 {
             if there == 0 {
                 word.write_volatile(frame);
                 return 0;
+            }
+        }
+    }
+    if let Some(full) = FRAMES.get_ptr_mut(FRAME_PAGES as u32) {
+        // SAFETY: the first word of the page. It is read first, so that CPUs can share it.
+        unsafe {
+            if (*full)[0] == 0 {
+                (*full)[0] = 1;
             }
         }
     }

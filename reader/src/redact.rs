@@ -6,6 +6,7 @@
 
 use std::sync::OnceLock;
 
+use flightrec_format::abi::file::SocketRecord;
 use flightrec_format::abi::pointee::Shape;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Body, Event, Text};
@@ -158,6 +159,9 @@ fn is_path_of_socket(text: &Text) -> bool {
     match text.pointee() {
         Some((Shape::SocketAddress, _, bytes)) => {
             bytes.first_chunk().is_none_or(|family| u16::from_le_bytes(*family) == UNIX)
+        }
+        Some((Shape::Socket, _, bytes)) => {
+            bytes.first_chunk().is_none_or(|of| SocketRecord::from_bytes(of).family == UNIX)
         }
         Some(_) => false,
         // Nobody knows what it is.

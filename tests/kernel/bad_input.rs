@@ -78,7 +78,7 @@ fn impossible_sizes() {
     );
     refuses_config("[rings]\ntask = \"lots\"", &["flightd.toml:2", "rings.task", "lots"]);
     refuses_config("[threads]\nslots = 0", &["threads.slots", "0 is not within"]);
-    refuses_config("[rings]\nmax_total = \"2MiB\"", &["max_total", "raise"]);
+    refuses_config("[rings]\nmax_total = \"4MiB\"", &["max_total", "raise"]);
 }
 
 #[test]

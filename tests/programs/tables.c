@@ -256,6 +256,17 @@ static void pass_something(void)
 	syscall(SYS_close, ends[1]);
 }
 
+/* Of another process, or its own: a number that means somebody else's table. */
+static void take_something(void)
+{
+	int of = all->tasks[below(TASKS)].tgid, pidfd;
+
+	if (of && (pidfd = syscall(SYS_pidfd_open, of, 0)) >= 0) {
+		keep(syscall(SYS_pidfd_getfd, pidfd, any_fd(), 0));
+		syscall(SYS_close, pidfd);
+	}
+}
+
 /* The place of a task; of thread 0, a free one. */
 static struct task *task(int tid)
 {
@@ -289,6 +300,30 @@ static void start(void)
 	} else {
 		munmap(stack, STACK);
 	}
+}
+
+/* While its maker sleeps in vfork. */
+static int work_in_vfork(void *unused)
+{
+	(void)unused;
+	for (int n = 0; n < 3; n++) {
+		if (below(2))
+			open_something();
+		else
+			syscall(SYS_close, any_fd());
+		check(any_fd());
+	}
+	syscall(SYS_exit_group, 0);
+	return 0;
+}
+
+/* A child that has this memory until it ends, and these descriptors or a copy. */
+static void start_and_wait(void)
+{
+	static char stack[STACK] __attribute__((aligned(16)));
+
+	clone(work_in_vfork, stack + STACK, CLONE_VM | CLONE_VFORK | SIGCHLD | (below(2) ? CLONE_FILES : 0),
+	      NULL);
 }
 
 static int leave(void)
@@ -334,6 +369,13 @@ static void step(int is_first)
 		syscall(SYS_close_range, any_fd(), FDS, 0);
 	else if (what < 91)
 		syscall(SYS_close_range, any_fd(), FDS, CLOSE_RANGE_UNSHARE);
+	else if (what < 92)
+		/* This fails, and changes nothing. */
+		syscall(SYS_close_range, FDS, any_fd(), CLOSE_RANGE_UNSHARE);
+	else if (what < 93)
+		take_something();
+	else if (what < 94)
+		start_and_wait();
 	else if (what < 96)
 		start();
 	else if (!is_first && what < 97)

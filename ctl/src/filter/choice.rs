@@ -1,6 +1,7 @@
 //! A filter as what the pipeline asks which events are wanted.
 
-use flightrec_format::decode::{Call, Event};
+use flightrec_format::abi::kinds::IoSubmit;
+use flightrec_format::decode::{Call, Event, Text};
 
 use super::Filter;
 use crate::fds::FdNames;
@@ -26,6 +27,15 @@ impl Choice for Filter {
 
     fn wants_path(&self, call: &Call, fds: FdNames<'_>) -> bool {
         self.wants_path(call, fds)
+    }
+
+    fn wants_operation(
+        &self,
+        submit: &IoSubmit,
+        paths: &[Text],
+        fds: FdNames<'_>,
+    ) -> (bool, Option<Part>) {
+        self.wants_operation(submit, paths, fds)
     }
 
     fn has_traces(&self) -> bool {

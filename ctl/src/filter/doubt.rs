@@ -1,5 +1,7 @@
 //! What a filter can't decide: a call of which the recorder gave up just what the filter asks for.
 
+use flightrec_format::abi::kinds::Kind;
+use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{CallRecord, Event, Page};
 
@@ -22,6 +24,11 @@ impl Filter {
     /// Whether it asks for something that may have been given up of calls that are recorded.
     pub fn can_doubt(&self) -> bool {
         self.paths.is_some() || self.is_timed()
+    }
+
+    /// Whether operations of io_uring are wanted.
+    fn wants_operations(&self) -> bool {
+        self.kinds.has(Kind::IoSubmit) || self.kinds.has(Kind::IoComplete)
     }
 
     /// Whether it asks how long calls took.
@@ -52,6 +59,14 @@ impl Filter {
         let mut alone: Vec<(u32, u64, Alone)> = Vec::new();
         for page in pages {
             if untimed && page.has_untimed_call() {
+                return true;
+            }
+            let has_operations = || {
+                let counts = page.summary().counts;
+                let has = |kind: Kind| counts.of(kind as u8) != 0;
+                self.wants_operations() && (has(Kind::IoSubmit) || has(Kind::IoComplete))
+            };
+            if page.lane() == Lane::Trace && has_operations() {
                 return true;
             }
             for record in page.calls(wanted) {

@@ -82,8 +82,12 @@ pub fn doubts(
         return doubts;
     }
     let calls = || recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
-    let pages =
-        calls().flat_map(LaneStream::pages).filter(|page| page.header().base_mono < hull.until);
+    // Operations of io_uring have to do with paths as calls do.
+    let is_told = |stream: &&LaneStream| {
+        stream.lane() == Lane::Syscall || stream.lane() == Lane::Trace && filter.has_paths()
+    };
+    let pages = recording.streams.iter().filter(is_told).flat_map(LaneStream::pages);
+    let pages = pages.filter(|page| page.header().base_mono < hull.until);
     // An exit may have been parted from its entry.
     let read = with_leads(hull);
     let is_parted = calls()

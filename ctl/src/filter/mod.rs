@@ -30,9 +30,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustc_hash::FxHashSet;
 
 use flightrec_analysis::{Failures, is_restart};
-use flightrec_format::abi::kinds::Unit;
+use flightrec_format::abi::kinds::{IoSubmit, Unit};
 use flightrec_format::abi::page::Lane;
-use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::decode::{Body, Call, Event, Text};
 
 use self::calls::CallSet;
 pub use self::doubts::{Joined, Reading, doubts};
@@ -138,6 +138,17 @@ impl Filter {
         self.paths.as_ref().is_some_and(|paths| paths.has(call, fds))
     }
 
+    /// Whether an operation of io_uring has to do with a path that is wanted; and if it does not as
+    /// far as is known, what is missing of it.
+    pub fn wants_operation(
+        &self,
+        submit: &IoSubmit,
+        paths: &[Text],
+        fds: FdNames<'_>,
+    ) -> (bool, Option<Part>) {
+        self.paths.as_ref().map_or((false, None), |of| of.has_operation(submit, paths, fds))
+    }
+
     /// Notes an event that is shown: whether its path is wanted may not be known.
     pub fn note_shown(&self, event: &Event) {
         if let (Some(_), Body::Enter(call) | Body::Exit { call, .. }) = (&self.paths, &event.body)
@@ -194,7 +205,10 @@ impl Filter {
         let (call, ret) = match &event.body {
             Body::Enter(call) => (call, None),
             Body::Exit { call, ret, .. } => (call, Some(*ret)),
-            _ => return true,
+            other => {
+                let is_operation = matches!(other.kind(), Kind::IoSubmit | Kind::IoComplete);
+                return !is_operation || self.paths.is_none() || facts.path;
+            }
         };
         self.calls.as_ref().is_none_or(|calls| calls.has(call))
             && (self.paths.is_none() || facts.path)

@@ -5,7 +5,9 @@ use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use flightrec_format::abi::kinds::IoSubmit;
 use flightrec_format::abi::record::{Abi, StringStatus};
+use flightrec_format::abi::value_names::{IO_DIRECT, IO_FIXED_FILE};
 use flightrec_format::decode::{Call, CallRecord, Text};
 use flightrec_format::meta::{Argument, Meta, Syscall};
 use flightrec_store::search::Missing;
@@ -15,7 +17,8 @@ use super::doubt::lacks_string;
 use super::ends::{Ends, plain};
 use super::{FilterError, Part};
 use crate::fds::{FdNames, joined};
-use crate::names::{is_descriptor, is_path};
+use crate::names::{io_op, is_descriptor, is_path, may_be_of_file};
+use crate::text::ring::name_of_fd;
 
 /// Compiles patterns. `*` and `?` stay within a directory, `**` goes through any; a pattern without
 /// a slash is a file's name in any directory.
@@ -58,6 +61,20 @@ pub(super) fn names(patterns: &[String]) -> Option<Vec<Vec<u8>>> {
 fn anywhere(pattern: &str) -> String {
     if pattern.contains('/') { pattern.to_owned() } else { format!("**/{pattern}") }
 }
+
+/// Operations of io_uring that take paths.
+const OF_PATHS: [&str; 10] = [
+    "openat",
+    "openat2",
+    "statx",
+    "renameat",
+    "unlinkat",
+    "mkdirat",
+    "symlinkat",
+    "linkat",
+    "setxattr",
+    "getxattr",
+];
 
 /// Which arguments of a call are what, bit by bit.
 #[derive(Debug, Clone, Copy, Default)]
@@ -170,17 +187,60 @@ impl Paths {
         })
     }
 
+    /// Whether an operation of io_uring has to do with such a path; and if it does not as far as is
+    /// known, what is missing of it.
+    pub(super) fn has_operation(
+        &self,
+        submit: &IoSubmit,
+        paths: &[Text],
+        fds: FdNames<'_>,
+    ) -> (bool, Option<Part>) {
+        let own = name_of_fd(submit, fds);
+        let is_read = |text: &&Text| text.status != StringStatus::Unreadable;
+        // The directory of a second path is not recorded.
+        let directory = |text: &Text| own.filter(|_| text.index == 0);
+        let has = |text: &Text| {
+            let path = &text.bytes;
+            self.ends.may_be(text).unwrap_or_else(|| {
+                let in_directory = |of| !path.starts_with(b"/") && self.matches(&joined(of, path));
+                self.matches(path) || directory(text).is_some_and(in_directory)
+            })
+        };
+        if own.is_some_and(|name| self.matches(name)) || paths.iter().filter(is_read).any(has) {
+            return (true, None);
+        }
+        let takes_path = io_op(submit.op).is_some_and(|op| OF_PATHS.contains(&op));
+        let is_of_ring = submit.flags & (IO_FIXED_FILE | IO_DIRECT) != 0;
+        let is_lost = || is_of_ring || fds.is_lost(submit.fd);
+        let lacks = match () {
+            () if !may_be_of_file(submit.op) => None,
+            () if paths.is_empty() && takes_path => Some(Part::Paths),
+            () if !paths.iter().all(|text| is_read(&text)) => Some(Part::UnreadPaths),
+            () if paths.iter().any(|text| self.may_be_in(directory(text), text)) => {
+                Some(Part::Directories)
+            }
+            () if paths.is_empty() && submit.fd >= 0 && is_lost() => Some(Part::Descriptors),
+            () => None,
+        };
+        (false, lacks)
+    }
+
     /// Whether a path that does not match might do so, were it known what it is relative to. (Of one
     /// that ends in `.` or `..` it is not asked what that is called.)
     fn may_be(&self, roles: Roles, call: &Call, text: &Text, fds: FdNames<'_>) -> bool {
-        let (head, tail) = text.parts();
-        if head.first().is_none_or(|first| *first == b'/') {
-            return false;
-        }
         let directory = usize::from(text.index)
             .checked_sub(1)
             .filter(|at| roles.descriptors >> at & 1 != 0)
             .and_then(|at| fds.get(*call.args.get(at)? as i32));
+        self.may_be_in(directory, text)
+    }
+
+    /// The same of a path in a directory, if that is known.
+    fn may_be_in(&self, directory: Option<&[u8]>, text: &Text) -> bool {
+        let (head, tail) = text.parts();
+        if head.first().is_none_or(|first| *first == b'/') {
+            return false;
+        }
         let name = tail.unwrap_or(head).rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         directory.is_none()
             && self.last.is_match_candidate(&Candidate::new(OsStr::from_bytes(name)))

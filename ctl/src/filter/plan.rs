@@ -195,7 +195,10 @@ impl FilterPlan {
             kinds = match () {
                 () if !device.is_empty() => devices::kinds(),
                 () if ends => Kinds::NONE.with(Kind::SysExit),
-                () if !calls.is_empty() || !path.is_empty() => Kinds::SYSCALLS,
+                () if !calls.is_empty() => Kinds::SYSCALLS,
+                () if !path.is_empty() => {
+                    Kinds::SYSCALLS.with(Kind::IoSubmit).with(Kind::IoComplete)
+                }
                 () => Kinds::ALL,
             };
         }

@@ -46,7 +46,9 @@ impl FilterPlan {
             return if self.paths.is_empty() {
                 is_long && only_ends
             } else {
-                !is_timed && is_of_calls(self.kinds) && self.paths().is_some()
+                // The search for paths looks for operations of io_uring itself.
+                let of_paths = Kinds::SYSCALLS.with(Kind::IoSubmit).with(Kind::IoComplete);
+                !is_timed && self.kinds.and(of_paths) == self.kinds && self.paths().is_some()
             };
         }
         asks_for_threads || asks_for_calls && is_of_calls(self.kinds)

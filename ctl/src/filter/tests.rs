@@ -310,6 +310,34 @@ fn paths_that_may_match() {
 }
 
 #[test]
+fn operations_of_io_uring_have_paths_as_well() {
+    let filter = filter(FilterSpec { path: strings(&["/srv/data.txt"]), ..FilterSpec::default() });
+    let names = [(3, b"/srv"[..].into()), (4, b"/srv/data.txt"[..].into()), (5, b""[..].into())];
+    let of = |op, fd, flags, path: Option<(StringStatus, &str)>| {
+        let submit = IoSubmit { ring: 1, operation: 9, user_data: 0, op, fd, flags, submitter: 0 };
+        let paths: Vec<Text> =
+            path.map(|(status, path)| text(0, status, path)).into_iter().collect();
+        filter.wants_operation(&submit, &paths, FdNames::kept(&names))
+    };
+    let whole = |path| Some((StringStatus::Whole, path));
+    let (open, read, recv, cwd) = (18, 22, 27, libc::AT_FDCWD);
+    assert_eq!(of(open, cwd, 0, whole("/srv/data.txt")), (true, None));
+    assert_eq!(of(open, 3, 0, whole("data.txt")), (true, None));
+    assert_eq!(of(read, 4, 0, None), (true, None));
+    assert_eq!(of(open, cwd, 0, whole("/srv/other")), (false, None));
+    assert_eq!(of(open, cwd, 0, whole("data.txt")), (false, Some(Part::Directories)));
+    let unread = of(open, cwd, 0, Some((StringStatus::Unreadable, "")));
+    assert_eq!(unread, (false, Some(Part::UnreadPaths)));
+    assert_eq!(of(open, cwd, 0, None), (false, Some(Part::Paths)), "strings are left out");
+    assert_eq!(of(read, 4, 1, None), (false, Some(Part::Descriptors)), "the ring's own table");
+    assert_eq!(of(read, 5, 0, None), (false, Some(Part::Descriptors)));
+    assert_eq!(of(recv, 4, 1, None), (false, None), "a socket");
+    assert_eq!(of(0, -1, 0, None), (false, None));
+    // Both ends of one that matches are shown.
+    assert!(!filter.kinds.has(Kind::Switch) && filter.kinds.has(Kind::IoComplete));
+}
+
+#[test]
 fn paths_by_descriptors() {
     let filter = filter(FilterSpec { path: strings(&["/etc/h*"]), ..FilterSpec::default() });
     let names = [(3, b"/etc/hosts"[..].into()), (4, b"/etc"[..].into())];

@@ -7,6 +7,7 @@ use flightrec_analysis::groups::Order;
 use flightrec_format::abi::ip::Ip;
 use flightrec_format::abi::kinds::{Kind, SockState, TcpRetransmit};
 use flightrec_format::abi::record::WakeContext;
+use flightrec_format::abi::value_names::MPTCP_SUBFLOW;
 use flightrec_format::decode::Body;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -123,8 +124,11 @@ impl Report for Net {
             Kind::TcpRetransmit => {
                 if let Some(of) = TcpRetransmit::read(plain.bytes()) {
                     let Some(connection) = self.connection(of.socket, to) else { return };
-                    connection.local = (of.local, of.local_port);
-                    connection.remote = (of.remote, of.remote_port);
+                    // A subflow of MPTCP may have other addresses than its connection.
+                    if connection.remote.1 == 0 {
+                        connection.local = (of.local, of.local_port);
+                        connection.remote = (of.remote, of.remote_port);
+                    }
                     connection.is_established |= of.state == ESTABLISHED;
                     if seen.is_wanted {
                         connection.is_wanted = true;
@@ -186,6 +190,10 @@ impl Net {
     }
 
     fn state(&mut self, of: &SockState, seen: &Seen<'_>, to: &mut Sums) {
+        // A subflow of MPTCP is a part of a connection that has events of its own; and that ends once.
+        if of.protocol == MPTCP_SUBFLOW || of.old_state == of.new_state {
+            return;
+        }
         // A socket that listens is no connection.
         if of.new_state == LISTEN || of.old_state == LISTEN && of.new_state == CLOSE {
             return;
@@ -211,7 +219,9 @@ impl Net {
         if of.local_port != 0 {
             connection.local = (of.local, of.local_port);
         }
-        if of.context == WakeContext::Thread as u32 && connection.comm.is_empty() {
+        // A worker of the kernel acts for MPTCP.
+        let is_known = !connection.comm.is_empty() && !connection.comm.starts_with(b"kworker/");
+        if of.context == WakeContext::Thread as u32 && !is_known {
             let facts = seen.facts();
             (connection.tid, connection.pid) = (facts.tid, facts.pid);
             (connection.comm, connection.cgroup) = (facts.comm.into(), facts.cgroup);

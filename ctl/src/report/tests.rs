@@ -9,6 +9,7 @@ use serde_json::Value;
 use flightrec_format::abi::kinds::{BlockComplete, BlockIssue, Kind, SockState};
 use flightrec_format::abi::page::{Lane, RawHeader};
 use flightrec_format::abi::record::WakeContext;
+use flightrec_format::abi::value_names::MPTCP_SUBFLOW;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event, Plain};
 use flightrec_format::encode::PageWriter;
@@ -375,6 +376,32 @@ fn sock_state(old_state: u32, new_state: u32, context: u32) -> SockState {
         context,
         reserved: 0,
     }
+}
+
+/// One connection is one row, however many subflows it has, under who made it.
+#[test]
+fn a_connection_of_mptcp_counts_once() {
+    let at = |time, socket, protocol, (old, new), context| {
+        let state = SockState { socket, protocol, ..sock_state(old, new, context) };
+        plain(time, 5, Kind::SockState, &state.bytes())
+    };
+    let (mptcp, subflow) = (262, MPTCP_SUBFLOW);
+    let events = [
+        at(100, 7, mptcp, (7, 2), 0),
+        at(110, 8, subflow, (7, 2), 0),
+        at(350, 8, subflow, (2, 1), 1),
+        at(360, 7, mptcp, (2, 1), 1),
+        at(900, 7, mptcp, (1, 4), 0),
+        at(910, 8, subflow, (1, 4), 0),
+        at(950, 8, subflow, (4, 7), 1),
+        at(960, 7, mptcp, (4, 7), 1),
+        at(970, 7, mptcp, (7, 7), 0),
+    ];
+    let all = rows(&report("net", &[Key::Tid, Key::Remote, Key::ClosedBy], &events));
+    assert_eq!(all.len(), 1, "{all:#?}");
+    let row = &all[0];
+    assert_eq!((&row["count"], &row["tid"]), (&1.into(), &5.into()));
+    assert_eq!((&row["closed_by"], &row["total_establish_ns"]), (&"local".into(), &260.into()));
 }
 
 #[test]

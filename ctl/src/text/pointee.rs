@@ -36,7 +36,7 @@ pub(super) fn write(machine: Architecture, call: &Call, index: usize, out: &mut 
                 .find(|((shape, side, _), _)| *shape == wanted && *side == told)
                 .map(|((_, _, bytes), cut)| (bytes, cut))
         };
-        message(bytes, part(Shape::SocketAddress), part(Shape::Iovec), out)
+        message(bytes, told, [Shape::SocketAddress, Shape::Iovec].map(part), out)
     } else {
         one(machine, (shape, told, bytes), cut, call, index, out)
     };
@@ -112,11 +112,21 @@ fn one(
             bits(bytes, None, cut, out);
             return Some(());
         }
-        Shape::Int => {
+        Shape::Int | Shape::Room => {
+            let value = u32_at(bytes, 0)? as i32;
             out.push(b'[');
-            decimal(u32_at(bytes, 0)? as i32, out);
+            // As strace has it: the room for an address, then how long that is.
+            if let Some(given) = room(call, index).filter(|given| told && *given != value) {
+                decimal(given, out);
+                out.extend_from_slice(b" => ");
+            }
+            decimal(value, out);
             out.push(b']');
             return Some(());
+        }
+        Shape::MessageRoom => {
+            out.extend_from_slice(b"{msg_namelen=");
+            decimal(u32_at(bytes, 0)? as i32, out);
         }
         Shape::Offset => {
             out.push(b'[');
@@ -127,10 +137,18 @@ fn one(
         Shape::SignalInfo => return signal_info(bytes, out),
         Shape::FileLock => return file_lock(bytes, out),
         Shape::SocketOption => return socket_option(bytes, cut, call, index, out),
-        Shape::Message => return None,
+        Shape::Message | Shape::Socket => return None,
     }
     out.push(b'}');
     Some(())
+}
+
+/// The room for an address that the program gave by this argument; `None`: not recorded.
+fn room(call: &Call, index: usize) -> Option<i32> {
+    let texts = call.strings.iter().filter(|text| text.argument() == index);
+    let mut pointees = texts.filter_map(Text::pointee);
+    let (_, _, bytes) = pointees.find(|(shape, ..)| *shape == Shape::Room)?;
+    Some(u32_at(bytes, 0)? as i32)
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -392,14 +410,16 @@ fn signals(set: u64, out: &mut Vec<u8>) {
 
 fn message(
     bytes: &[u8],
-    name: Option<(&[u8], bool)>,
-    vector: Option<(&[u8], bool)>,
+    told: bool,
+    [name, vector]: [Option<(&[u8], bool)>; 2],
     out: &mut Vec<u8>,
 ) -> Option<()> {
     let member = |i: usize| u32_at(bytes, 4 * i);
     out.extend_from_slice(b"{msg_name=");
     match name {
         Some((bytes, cut)) => address(bytes, cut, out)?,
+        // The kernel tells no length where the program wants no address.
+        None if told && member(0)? != 0 => out.push(b'?'),
         None => out.extend_from_slice(b"NULL"),
     }
     out.extend_from_slice(b", msg_namelen=");

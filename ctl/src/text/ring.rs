@@ -2,7 +2,7 @@
 
 use flightrec_format::abi::kinds::{Field, IoComplete, IoSubmit, Kind, Value};
 use flightrec_format::abi::record::StringStatus;
-use flightrec_format::abi::value_names::IO_DIRECT;
+use flightrec_format::abi::value_names::{IO_DIRECT, IO_FIXED_FILE};
 use flightrec_format::decode::{Plain, Text};
 
 use super::argument::descriptor;
@@ -13,9 +13,6 @@ use super::number::decimal;
 use crate::fds::FdNames;
 use crate::names::io_op;
 use crate::pipeline::Operation;
-
-/// `IOSQE_FIXED_FILE`, include/uapi/linux/io_uring.h.
-const FIXED_FILE: u32 = 1;
 
 /// `(IO_SUBMIT) ring=0x1f op=openat fd=AT_FDCWD path="/etc/hosts"`
 pub(super) fn submit(submit: &IoSubmit, paths: &[Text], fds: FdNames<'_>, out: &mut Vec<u8>) {
@@ -53,7 +50,7 @@ pub(crate) fn path_key(path: &Text) -> &'static str {
 /// The name of the descriptor that an operation is about; `None`: it is about none, or about one
 /// that is not known.
 pub(crate) fn name_of_fd<'a>(submit: &IoSubmit, fds: FdNames<'a>) -> Option<&'a [u8]> {
-    let is_place = submit.flags & FIXED_FILE != 0
+    let is_place = submit.flags & IO_FIXED_FILE != 0
         || submit.flags & IO_DIRECT != 0 && io_op(submit.op) == Some("close");
     if is_place { None } else { fds.get(submit.fd) }
 }

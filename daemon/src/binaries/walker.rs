@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn file(pid: u32) -> Files {
-        vec![(Mapping { start: 10, end: 20, mm: 7, path: 3, inode: 1 }, format!("/{pid}"))]
+        vec![(Mapping { start: 10, end: 20, mm: 7, path: 3, inode: 1, user: 0 }, format!("/{pid}"))]
     }
 
     /// What is found, when there is something.

@@ -280,6 +280,8 @@ fn read_mapping_offsets(btf: &Btf) -> Result<MappingOffsets, BtfError> {
         f_path: btf.member_offset("file", "f_path")?,
         f_inode: btf.member_offset("file", "f_inode")?,
         i_ino: btf.member_offset("inode", "i_ino")?,
+        cred: btf.member_offset("task_struct", "real_cred")?,
+        euid: btf.member_offset("cred", "euid")?,
     })
 }
 
@@ -362,6 +364,11 @@ fn read_context_offsets(btf: &Btf) -> Result<ContextOffsets, BtfError> {
 /// A kernel without IPv6 lacks its two.
 fn read_socket_offsets(btf: &Btf) -> Result<SocketOffsets, BtfError> {
     let common = |member: &str| btf.member_offset("sock", &format!("__sk_common.{member}"));
+    let has_mptcp = btf.member_offset("mptcp_subflow_context", "conn").is_ok();
+    let mptcp = |of: &str, member: &str| {
+        let offset = btf.member_offset(of, member).ok();
+        offset.filter(|_| has_mptcp).unwrap_or(ABSENT)
+    };
     Ok(SocketOffsets {
         family: common("skc_family")?,
         state: common("skc_state")?,
@@ -372,6 +379,9 @@ fn read_socket_offsets(btf: &Btf) -> Result<SocketOffsets, BtfError> {
         remote4: common("skc_daddr")?,
         local6: common("skc_v6_rcv_saddr").unwrap_or(ABSENT),
         remote6: common("skc_v6_daddr").unwrap_or(ABSENT),
+        is_mptcp: mptcp("tcp_sock", "is_mptcp"),
+        ulp_data: mptcp("inet_connection_sock", "icsk_ulp_data"),
+        subflow_conn: mptcp("mptcp_subflow_context", "conn"),
     })
 }
 
@@ -404,5 +414,6 @@ fn read_file_offsets(btf: &Btf) -> Result<FileOffsets, BtfError> {
         unix_name: btf.member_offset("unix_address", "name")?,
         fd: btf.member_offset("fdtable", "fd")?,
         i_rdev: btf.member_offset("inode", "i_rdev")?,
+        private_data: btf.member_offset("file", "private_data")?,
     })
 }

@@ -123,7 +123,7 @@ fn a_group_is_there_as_a_whole_or_not() {
     assert_eq!(words.len() * 4, size_of::<flightrec_format::abi::file::FileOffsets>());
     // The first member, and the last.
     assert_eq!(words[0], btf.member_offset("task_struct", "files").unwrap());
-    assert_eq!(words[words.len() - 1], btf.member_offset("inode", "i_rdev").unwrap());
+    assert_eq!(words[words.len() - 1], btf.member_offset("file", "private_data").unwrap());
     let whole = b"\0unix_sock\0";
     let at = data.windows(whole.len()).position(|w| w == whole).expect("Unix sockets");
     data[at + 1] = b'U';

@@ -2,19 +2,20 @@
 
 use flightrec_format::abi::function::{CpuCalls, MARKS, Mark};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, RING_LANES};
-use flightrec_format::abi::probe::{BINARIES, Binary};
+use flightrec_format::abi::probe::{BINARIES, Binary, FRAME_PAGES};
 use flightrec_format::abi::record::sample::FRAMES_MAX;
 use flightrec_format::abi::record::tracepoint::BYTES_MAX;
 use flightrec_format::abi::slot::{SLOTS_PER_PAGE, WAYS};
 use flightrec_format::abi::state::CpuState;
 use flightrec_format::abi::trace::{TRACEPOINTS, TraceCounts, TraceEvent};
+use flightrec_format::meta::PAGES;
 use nix::unistd::{SysconfVar, sysconf};
 use thiserror::Error;
 
 use super::{Config, Size};
 
-/// Pages of the metadata map: two halves of 128, written in turn.
-pub const META_PAGES: u32 = 256;
+/// Pages of the metadata map: two halves, written in turn.
+pub const META_PAGES: u32 = PAGES as u32;
 /// Pages of the descriptor snapshot: two halves of 64, written in turn.
 const DESCRIPTOR_PAGES: u32 = 128;
 /// A CPU's stacks of a sample, before they are recorded (`Scratch`, probes-ebpf/src/samples.rs),
@@ -34,7 +35,7 @@ pub(super) const QUIET_LEAST: Size = Size::kib(64);
 /// Rings are not shrunk below this, unless less was asked for.
 const RING_FLOOR: u64 = Size::kib(64).bytes();
 /// Least cap that makes sense: tables of the least size, and a few rings.
-pub(super) const TOTAL_LEAST: Size = Size::mib(2);
+pub(super) const TOTAL_LEAST: Size = Size::mib(4);
 /// A thread has its choice of so many neighbouring slots.
 pub(super) const SLOTS_LEAST: u32 = WAYS as u32;
 /// `PID_MAX_LIMIT`, include/linux/threads.h.
@@ -113,7 +114,8 @@ impl Sizing {
             + (MARKS * size_of::<Mark>()).next_multiple_of(PAGE as usize) as u64;
         let traces = (TRACEPOINTS * size_of::<TraceEvent>()) as u64
             + u64::from(possible) * (size_of::<TraceCounts>() as u64 + TRACE_SCRATCH);
-        let tables = u64::from(slot_pages + META_PAGES + DESCRIPTOR_PAGES) * PAGE
+        let frames = FRAME_PAGES as u32 + 1;
+        let tables = u64::from(slot_pages + META_PAGES + DESCRIPTOR_PAGES + frames) * PAGE
             + state
             + samples
             + functions

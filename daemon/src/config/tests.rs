@@ -345,7 +345,7 @@ fn the_defaults_on_2_64_and_256_cpus_as_documented() {
         assert!(shipped.contains(&line), "config/flightd.toml should say:\n{line}");
         assert!(s.total <= 512 << 20);
         assert_eq!(s.shrunk, cpus > 2);
-        assert_eq!((s.slot_pages, s.meta_pages), (2115, 256));
+        assert_eq!((s.slot_pages, s.meta_pages), (2115, 512));
     }
 }
 
@@ -385,12 +385,12 @@ fn a_cap_without_room_is_an_error_that_names_the_key() {
     config.rings.max_total = Size::mib(20);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
     assert!(
-        error.contains("256 CPUs") && error.contains("103MiB") && error.contains("raise max_total"),
+        error.contains("256 CPUs") && error.contains("105MiB") && error.contains("raise max_total"),
         "{error}"
     );
     config.rings.quiet = Size::new(0);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
-    assert!(error.contains("87MiB"), "{error}");
+    assert!(error.contains("89MiB"), "{error}");
     let error = Sizing::compute(&Config::default(), 2, 2, GIB / 10).unwrap_err().to_string();
     assert!(error.contains("max_ram_percent"), "{error}");
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::net::SocketAddr;
 
-use flightrec_format::abi::file::{CLOEXEC, FileRecord, SOCKET, UNNAMED};
+use flightrec_format::abi::file::{CLOEXEC, FileRecord, SOCKET, SocketRecord, UNNAMED};
 use flightrec_format::descriptors::{Descriptor, Ends, Object, Snapshot, Socket, Table};
 
 use super::{Kept, fit, walk, wanted};
@@ -124,8 +124,8 @@ fn a_process_without_its_leader_has_the_table_of_its_threads() {
 
 #[test]
 fn sockets() {
-    let inet = FileRecord {
-        flags: SOCKET,
+    let of = |fd, socket| FileRecord { flags: SOCKET, socket, ..record(1, 1, fd) };
+    let inet = SocketRecord {
         inode: 7,
         family: 2,
         kind: 1,
@@ -134,11 +134,11 @@ fn sockets() {
         remote_port: 5000,
         local: *b"\x7f\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0",
         remote: *b"\x0a\x01\x02\x03\0\0\0\0\0\0\0\0\0\0\0\0",
-        ..record(1, 1, 3)
+        ..SocketRecord::default()
     };
-    let unix =
-        FileRecord { flags: SOCKET, inode: 8, family: 1, kind: 2, peer: 9, ..record(1, 1, 4) };
-    let netlink = FileRecord { flags: SOCKET, inode: 10, family: 16, kind: 3, ..record(1, 1, 7) };
+    let inet = of(3, inet);
+    let unix = of(4, SocketRecord { inode: 8, family: 1, kind: 2, peer: 9, ..Default::default() });
+    let netlink = of(7, SocketRecord { inode: 10, family: 16, kind: 3, ..Default::default() });
     let all = bytes(&[
         (inet, b""),
         (unix, b"/run/x\0\0"),
@@ -164,15 +164,16 @@ fn sockets() {
 
 #[test]
 fn names_that_are_not_to_be_recorded() {
-    let inet = FileRecord {
-        flags: SOCKET,
+    let of = |fd, socket| FileRecord { flags: SOCKET, socket, ..record(1, 1, fd) };
+    let inet = SocketRecord {
         family: 2,
         local: *b"SECRETSECRETSECR",
         remote: *b"SECRETSECRETSECR",
         local_port: 77,
-        ..record(1, 1, 5)
+        ..SocketRecord::default()
     };
-    let unix = FileRecord { flags: SOCKET, family: 1, ..record(1, 1, 4) };
+    let inet = of(5, inet);
+    let unix = of(4, SocketRecord { family: 1, ..SocketRecord::default() });
     let all = bytes(&[
         (record(1, 1, 0), b"pipe:[5]"),
         (record(1, 1, 1), b"/home/SECRET"),

@@ -104,12 +104,13 @@ impl Recording {
         let groups = self.groups.refresh(&meta);
         let devices = devices::refresh(&meta);
         let room = self.room.load(Ordering::Relaxed);
-        let symbols = self.symbols.refresh(&meta, room).unwrap_or_default();
-        let room = room.saturating_sub(symbols.iter().map(symbols::bytes).sum());
+        let symbols = self.symbols.refresh(&meta, room);
+        let room = room.saturating_sub(symbols.functions.iter().map(symbols::bytes).sum());
         let binaries = self.binaries.refresh(&meta, room, self.names().paths);
         let is_known = groups.is_none() && devices.is_none();
-        let has_names = is_known && symbols.is_empty() && binaries.is_empty();
-        if has_names && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
+        let has_names = is_known && symbols.functions.is_empty() && binaries.is_empty();
+        let is_told = has_names && symbols.lacking.is_none();
+        if is_told && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
             return;
         }
         let updated = self.update_meta(|meta| {
@@ -122,7 +123,8 @@ impl Recording {
             if let Some(devices) = devices {
                 devices(meta);
             }
-            meta.symbols.extend(symbols);
+            meta.symbols.extend(symbols.functions);
+            meta.lacking.extend(symbols.lacking);
             for binary in &binaries {
                 meta.binaries.retain(|of| of.number != binary.number);
                 meta.binaries.push(binary.clone());

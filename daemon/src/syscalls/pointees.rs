@@ -27,33 +27,50 @@ enum Compat {
 
 use Compat::{Differs, Same};
 use Extent::{
-    BeforeCounts, FirstBits, IfFutexWaits, IfLocks, IfPositive, NextCounts, NextCountsNumber,
-    NextPoints, NextPointsNumber, One, Returned,
+    BeforeCounts, FirstBits, IfFutexWaits, IfLocks, IfPositive, MessageRoom, NextCounts,
+    NextCountsNumber, NextPoints, NextPointsNumber, OfArgument, OfResult, One, Returned,
 };
 use Shape::{
     CloneArgs, CpuSet, DescriptorSet, Descriptors, EpollEvents, FileLock, Int, Iovec, OpenHow,
-    PollFds, Rlimit, SignalAction, SignalInfo, SignalSet, SocketAddress, SocketOption, TimerSpec,
-    Timespec, Timespecs, Timevals, WaitStatus,
+    PollFds, Rlimit, Room, SignalAction, SignalInfo, SignalSet, Socket, SocketAddress,
+    SocketOption, TimerSpec, Timespec, Timespecs, Timevals, WaitStatus,
 };
 
+/// The room for the address of a socket, to which the next argument points, and the address that the
+/// kernel tells.
+const fn address_told(index: u8) -> [Item; 2] {
+    [given(index + 1, Room, 4, One), told(index, SocketAddress, 1, NextPoints)]
+}
+
 const ADDRESS_GIVEN: Item = given(1, SocketAddress, 1, NextCounts);
-const ADDRESS_TOLD: [Item; 2] = [told(1, SocketAddress, 1, NextPoints), told(2, Int, 4, One)];
+const ADDRESS_TOLD: [Item; 2] = address_told(1);
+/// The socket of the first argument, as it is then: bound, or connected.
+const OWN_SOCKET: Item = told(0, Socket, 1, OfArgument);
+/// A new socket, and the address of its other end.
+const ACCEPTED: [Item; 3] = [ADDRESS_TOLD[0], ADDRESS_TOLD[1], told(0, Socket, 1, OfResult)];
 const VECTOR: Item = given(1, Iovec, 16, NextCounts);
 const MESSAGE: u8 = 56;
 
 /// Calls by name.
 const ROWS: &[(&str, Compat, &[Item])] = &[
     // Sockets.
-    ("connect", Same, &[ADDRESS_GIVEN]),
-    ("bind", Same, &[ADDRESS_GIVEN]),
-    ("accept", Same, &ADDRESS_TOLD),
-    ("accept4", Same, &ADDRESS_TOLD),
+    ("connect", Same, &[ADDRESS_GIVEN, OWN_SOCKET]),
+    ("bind", Same, &[ADDRESS_GIVEN, OWN_SOCKET]),
+    ("accept", Same, &ACCEPTED),
+    ("accept4", Same, &ACCEPTED),
     ("getsockname", Same, &ADDRESS_TOLD),
     ("getpeername", Same, &ADDRESS_TOLD),
     ("sendto", Same, &[given(4, SocketAddress, 1, NextCounts)]),
-    ("recvfrom", Same, &[told(4, SocketAddress, 1, NextPoints), told(5, Int, 4, One)]),
+    ("recvfrom", Same, &address_told(4)),
     ("sendmsg", Differs, &[given(1, Shape::Message, MESSAGE, Extent::Message)]),
-    ("recvmsg", Differs, &[told(1, Shape::Message, MESSAGE, Extent::Message)]),
+    (
+        "recvmsg",
+        Differs,
+        &[
+            given(1, Shape::MessageRoom, 4, MessageRoom),
+            told(1, Shape::Message, MESSAGE, Extent::Message),
+        ],
+    ),
     ("recvmmsg", Differs, &[given(4, Timespec, 16, One)]),
     ("recvmmsg_time64", Same, &[given(4, Timespec, 16, One)]),
     ("socketpair", Same, &[told(3, Descriptors, 8, One)]),

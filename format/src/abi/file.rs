@@ -1,9 +1,10 @@
 //! What the walk over open files tells the daemon: one record for each descriptor, by way of the
-//! iterator's file. Nothing of it is stored or sent as it is; the daemon makes a snapshot of it.
+//! iterator's file. Nothing of it is stored or sent as it is; the daemon makes a snapshot of it. But
+//! a [`SocketRecord`] is recorded with the call that binds, connects or accepts a socket as well.
 
 /// The descriptor is closed by an exec.
 pub const CLOEXEC: u32 = 1;
-/// It is a socket; the members from [`FileRecord::family`] on mean something.
+/// It is a socket; [`FileRecord::socket`] means something.
 pub const SOCKET: u32 = 2;
 /// The kernel could not give its path.
 pub const UNNAMED: u32 = 4;
@@ -31,27 +32,67 @@ pub struct FileRecord {
     pub inode: u64,
     /// Descriptor.
     pub fd: u32,
+    /// If it is a socket: what it is.
+    pub socket: SocketRecord,
+}
+
+const _: () = assert!(size_of::<FileRecord>() == 88);
+
+/// What a socket is, and what it is bound and connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct SocketRecord {
+    /// Inode number, which has 32 bits (`get_next_ino`, fs/inode.c, Linux 6.18).
+    pub inode: u32,
+    /// `AF_UNIX`: inode number of the other end; 0: none.
+    pub peer: u32,
     /// `sock_common.skc_family`
     pub family: u16,
     /// `sock.sk_type`
     pub kind: u16,
     /// `sock.sk_protocol`
     pub protocol: u16,
-    /// 0
-    pub reserved: u16,
     /// `AF_INET`, `AF_INET6`: local port.
     pub local_port: u16,
     /// Remote port; 0: not connected.
     pub remote_port: u16,
+    /// `AF_UNIX`: bytes of its name, which is not here.
+    pub name: u16,
     /// Local address, in the network's order; an IPv4 address is its first four bytes.
     pub local: [u8; 16],
     /// Remote address.
     pub remote: [u8; 16],
-    /// `AF_UNIX`: inode number of the other end; 0: none.
-    pub peer: u64,
 }
 
-const _: () = assert!(size_of::<FileRecord>() == 88);
+impl SocketRecord {
+    /// By its bytes, whatever they hold.
+    pub fn from_bytes(bytes: &[u8; SOCKET_BYTES]) -> Self {
+        let word = |at: usize| match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            Some(word) => u32::from_le_bytes(*word),
+            None => 0,
+        };
+        let address = |at: usize| {
+            bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
+        };
+        Self {
+            inode: word(0),
+            peer: word(4),
+            family: word(8) as u16,
+            kind: (word(8) >> 16) as u16,
+            protocol: word(12) as u16,
+            local_port: (word(12) >> 16) as u16,
+            remote_port: word(16) as u16,
+            name: (word(16) >> 16) as u16,
+            local: address(20),
+            remote: address(36),
+        }
+    }
+}
+
+/// Bytes of a [`SocketRecord`].
+pub const SOCKET_BYTES: usize = size_of::<SocketRecord>();
+
+const _: () = assert!(SOCKET_BYTES == 52 && align_of::<SocketRecord>() == 4);
 
 /// Byte offsets of the kernel's members that the walk reads, from the running kernel's BTF; beside
 /// [`super::probe::Offsets`], as a kernel that lacks one of these is recorded all the same.
@@ -109,6 +150,8 @@ pub struct FileOffsets {
     pub fd: u32,
     /// `inode.i_rdev`: which device; as above.
     pub i_rdev: u32,
+    /// `file.private_data`: of a socket's, its `struct socket`.
+    pub private_data: u32,
 }
 
-const _: () = assert!(size_of::<FileOffsets>() == 25 * 4);
+const _: () = assert!(size_of::<FileOffsets>() == 26 * 4);

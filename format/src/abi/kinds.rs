@@ -449,7 +449,8 @@ kinds! {
     }
     /// A packet of a TCP connection is sent again, as its receipt was not confirmed in time.
     TCP_RETRANSMIT TcpRetransmit = 0x48 "tcp_retransmit" plain TcpRetransmit {
-        /// Which socket, by a keyed hash; another one may have it when this one is closed.
+        /// Which socket, by a keyed hash; another one may have it when this one is closed. Of a
+        /// subflow of MPTCP, the connection's own socket.
         socket: u32, hex;
         /// Its state.
         state: u32, tcp_state;
@@ -468,7 +469,7 @@ kinds! {
     }
     /// A socket changes its state: a connection begins, is there, or ends.
     SOCK_STATE SockState = 0x49 "sock_state" plain SockState {
-        /// As of `tcp_retransmit`.
+        /// Which socket, as of `tcp_retransmit`; also a subflow of MPTCP has its own here.
         socket: u32, hex;
         /// Its protocol.
         protocol: u32, protocol;

@@ -105,6 +105,15 @@ shapes! {
     CpuSet = 22,
     /// `struct itimerspec`
     TimerSpec = 23,
+    /// An `int`: the room that the program gives for an address, of which the kernel writes no
+    /// more, and in place of which it writes how long the address is (`move_addr_to_user`,
+    /// net/socket.c, Linux 6.18)
+    Room = 24,
+    /// `msg_namelen` of a `struct user_msghdr`, which is the same (`____sys_recvmsg`)
+    MessageRoom = 25,
+    /// What a socket is that the call bound, connected or returned, as the kernel has it: a
+    /// [`SocketRecord`](super::file::SocketRecord), and the name of one of `AF_UNIX`, if that fits
+    Socket = 26,
 }
 
 /// How many bytes an argument points to.
@@ -115,7 +124,7 @@ pub enum Extent {
     One = 0,
     /// As many elements as the next argument says.
     NextCounts = 1,
-    /// As many elements as the `int` says that the next argument points to.
+    /// As many elements as the `int` says that the next argument points to; and that `int`.
     NextPoints = 2,
     /// As many elements as the call returns.
     Returned = 3,
@@ -136,6 +145,12 @@ pub enum Extent {
     NextCountsNumber = 10,
     /// As [`Self::NextPoints`], with the same limits.
     NextPointsNumber = 11,
+    /// One element, 8 bytes behind: `msg_namelen` of a `struct user_msghdr`.
+    MessageRoom = 12,
+    /// What the argument is as a descriptor: a [`Shape::Socket`].
+    OfArgument = 13,
+    /// What the call's result is as a descriptor.
+    OfResult = 14,
 }
 
 /// What is read of one argument.
@@ -222,11 +237,14 @@ pub const fn pack(items: &[Item]) -> u64 {
             | (told as u64) << 19;
         bits |= packed << (ITEM_BITS * k as u32);
         bytes += match extent {
-            Extent::One | Extent::IfPositive | Extent::IfFutexWaits | Extent::IfLocks => {
-                8 + HEAD + (element as usize).next_multiple_of(4)
-            }
+            Extent::One
+            | Extent::IfPositive
+            | Extent::IfFutexWaits
+            | Extent::IfLocks
+            | Extent::MessageRoom => 8 + HEAD + (element as usize).next_multiple_of(4),
             // The message itself, its address, its buffers.
             Extent::Message => 8 + HEAD + 16 + 2 * ROOM,
+            Extent::NextPoints => ROOM + 8 + HEAD + 4,
             _ => ROOM,
         };
         k += 1;

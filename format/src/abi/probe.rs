@@ -202,9 +202,16 @@ pub struct SocketOffsets {
     pub local6: u32,
     /// `sock.__sk_common.skc_v6_daddr`; as above.
     pub remote6: u32,
+    /// `tcp_sock.is_mptcp`: the socket is a subflow of an MPTCP connection; [`ABSENT`] in a kernel
+    /// without that, as are the next two.
+    pub is_mptcp: u32,
+    /// `inet_connection_sock.icsk_ulp_data`: of a subflow, its `mptcp_subflow_context`.
+    pub ulp_data: u32,
+    /// `mptcp_subflow_context.conn`: the connection's own socket.
+    pub subflow_conn: u32,
 }
 
-const _: () = assert!(size_of::<SocketOffsets>() == 9 * 4);
+const _: () = assert!(size_of::<SocketOffsets>() == 12 * 4);
 
 /// Where a program finds what a request to a disk is. A kernel without block devices lacks these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -362,21 +369,24 @@ pub mod preempt {
 /// Words of a page of the table of frames that stacks of the recording have: what the daemon looks
 /// up the names of. A frame that is not 0 is in one of [`FRAME_WAYS`] places ([`frame_place`]).
 pub const FRAME_WORDS: usize = 1024;
-/// Pages of that table.
-pub const FRAME_PAGES: usize = 4;
+/// Pages of that table. One more page follows, whose first word is not 0 once a frame found no
+/// place.
+pub const FRAME_PAGES: usize = 64;
+/// Frames that the table can have: more than a kernel's stacks have, which are some 10,000.
+pub const FRAMES: usize = FRAME_PAGES * FRAME_WORDS;
 /// Places that a frame may have: neighbours, from a multiple of so many on.
-pub const FRAME_WAYS: usize = 4;
+pub const FRAME_WAYS: usize = 8;
 
 /// The page of a frame, and the first of its places there.
 #[inline(always)]
 pub const fn frame_place(frame: u32) -> (u32, usize) {
     // Knuth's 2^32 / phi; the upper bits of the product are the mixed ones.
-    let set = (frame.wrapping_mul(2_654_435_761) >> 22) as usize;
+    let set = (frame.wrapping_mul(2_654_435_761) >> 19) as usize;
     let sets = FRAME_WORDS / FRAME_WAYS;
     ((set / sets) as u32, set % sets * FRAME_WAYS)
 }
 
-const _: () = assert!(FRAME_WORDS * FRAME_PAGES / FRAME_WAYS == 1 << 10 && FRAME_WORDS * 4 == 4096);
+const _: () = assert!(FRAMES / FRAME_WAYS == 1 << (32 - 19) && FRAME_WORDS * 4 == 4096);
 
 /// A binary that samples have frames in, as the probes enter it into the table of these (map
 /// `binaries`), for the daemon to name. Its number is its place there, from 1 on.
@@ -427,9 +437,11 @@ pub struct Mapping {
     pub path: u64,
     /// The file's inode number.
     pub inode: u64,
+    /// Whose the process is: its effective user id.
+    pub user: u64,
 }
 
-const _: () = assert!(size_of::<Mapping>() == 40);
+const _: () = assert!(size_of::<Mapping>() == 48);
 
 /// Most bytes of a path, its NUL included.
 pub const MAPPING_PATH: usize = 512;
@@ -450,9 +462,13 @@ pub struct MappingOffsets {
     pub f_inode: u32,
     /// `inode.i_ino`
     pub i_ino: u32,
+    /// `task_struct.real_cred`
+    pub cred: u32,
+    /// `cred.euid`
+    pub euid: u32,
 }
 
-const _: () = assert!(size_of::<MappingOffsets>() == 4 * 6);
+const _: () = assert!(size_of::<MappingOffsets>() == 4 * 8);
 
 /// Bytes that the name of a frame may take: `function+0x12/0x345 [module]`.
 pub const SYMBOL_TEXT: usize = 256;

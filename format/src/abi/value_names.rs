@@ -124,17 +124,21 @@ pub const IO_OPS: Names = &[
 
 /// How io_uring does it: `IOSQE_…`, include/uapi/linux/io_uring.h, Linux 6.18, and one of our own.
 pub const IO_FLAGS: Names = &[
-    (1 << 0, "fixed_file"),
+    (IO_FIXED_FILE as u64, "fixed_file"),
     (1 << 1, "drain"),
     (1 << 2, "link"),
     (1 << 3, "hardlink"),
     (1 << 4, "async"),
     (1 << 5, "buffer_select"),
-    (1 << 6, "cqe_skip_success"),
+    (IO_SKIPS_SUCCESS as u64, "cqe_skip_success"),
     // What it opens or closes is in the ring's own table of files, and no descriptor.
     (IO_DIRECT as u64, "direct"),
 ];
 
+/// In [`IO_FLAGS`]: the descriptor is a place in the ring's own table of files.
+pub const IO_FIXED_FILE: u32 = 1 << 0;
+/// In [`IO_FLAGS`]: there is no result of one that succeeds.
+pub const IO_SKIPS_SUCCESS: u32 = 1 << 6;
 /// In [`IO_FLAGS`]: `file_index` is set.
 pub const IO_DIRECT: u32 = 1 << 31;
 
@@ -166,7 +170,16 @@ pub const CONTEXTS: Names =
     &[(0, "unknown"), (1, "thread"), (2, "softirq"), (3, "hardirq"), (4, "nmi")];
 
 /// Protocols of sockets that have a state: `IPPROTO_…`, include/uapi/linux/in.h.
-pub const PROTOCOLS: Names = &[(6, "tcp"), (33, "dccp"), (132, "sctp"), (262, "mptcp")];
+pub const PROTOCOLS: Names = &[
+    (6, "tcp"),
+    (33, "dccp"),
+    (132, "sctp"),
+    (262, "mptcp"),
+    (MPTCP_SUBFLOW as u64, "mptcp_subflow"),
+];
+
+/// In [`PROTOCOLS`]: TCP, as a part of an MPTCP connection, which has a socket and events of its own.
+pub const MPTCP_SUBFLOW: u32 = 1 << 16 | 6;
 
 /// States of a socket: include/net/tcp_states.h, Linux 6.1 and 6.18.
 pub const TCP_STATES: Names = &[

@@ -135,7 +135,7 @@ fn too_large_is_an_error() {
 
 #[test]
 fn generations_alternate_between_the_halves() {
-    assert_eq!([1, 2, 3].map(|g| meta::first_page(g, HALF_PAGES)), [128, 0, 128]);
+    assert_eq!([1, 2, 3].map(|g| meta::first_page(g, HALF_PAGES)), [256, 0, 256]);
 }
 
 #[test]

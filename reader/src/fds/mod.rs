@@ -26,6 +26,7 @@ use flightrec_format::abi::pointee::Shape;
 use flightrec_format::abi::record::{Act, SHARES_FILES, StringStatus, errno};
 use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::{Body, Call, Event, Text};
+use flightrec_format::descriptors::{Object, Socket};
 use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::LaneStream;
@@ -47,6 +48,8 @@ use crate::window::Window;
 const FILES_MAX: usize = 1 << 18;
 /// Most processes and threads that have a table.
 const HOLDERS_MAX: usize = 1 << 18;
+/// What the name of a socket begins with of which no more is known than its kind.
+const SOCKET: &[u8] = b"socket:";
 /// Longest name that is put together from a directory's and a path.
 const NAME_MAX: usize = 1024;
 
@@ -337,10 +340,10 @@ impl Fds {
                 match self.pending.end(event.tid) {
                     Some(pending) if pending.role == role => {
                         self.closed = pending.closed.map(|named| (event.tid, [named]));
-                        self.exit(event.tid, of, role, &pending.call, *ret);
+                        self.exit(event.tid, of, role, (&pending.call, call), *ret);
                     }
                     // The entry is not there; its arguments may have come with the exit.
-                    _ => self.exit(event.tid, of, role, call, *ret),
+                    _ => self.exit(event.tid, of, role, (call, call), *ret),
                 }
             }
             // Any number of calls were not seen.
@@ -436,8 +439,11 @@ impl Fds {
         self.pending.begin(tid, call, || Pending { role, call: call.clone(), closed });
     }
 
-    fn exit(&mut self, tid: u32, of: Holder, role: Role, call: &Call, ret: i64) {
-        if errno(ret).is_some() {
+    /// `call` has the arguments, `told` what the kernel told when it returned.
+    fn exit(&mut self, tid: u32, of: Holder, role: Role, (call, told): (&Call, &Call), ret: i64) {
+        // A socket that is not connected yet has an address.
+        let is_connecting = role == Role::Address && ret == -i64::from(libc::EINPROGRESS);
+        if errno(ret).is_some() && !is_connecting {
             return;
         }
         let made = ret as i32;
@@ -471,13 +477,20 @@ impl Fds {
                 let cloexec = flag(call, Cloexec::Flag(1, CLOEXEC));
                 self.set(of, made, name.map(|name| File { name, cloexec }));
             }
+            Role::Address if known => {
+                if let Some(name) = socket_of(told) {
+                    self.rename(of, first, &name);
+                }
+            }
             Role::Accept { cloexec } => {
-                let listener = self.file(of, first).filter(|_| known).map(|file| file.name.clone());
-                self.set(
-                    of,
-                    made,
-                    listener.map(|name| File { name, cloexec: flag(call, cloexec) }),
-                );
+                // Where the kernel does not tell, it is of the kind that the listening one is.
+                let kind = || {
+                    let listener = self.file(of, first).filter(|_| known);
+                    let is_kind = |of: &Arc<[u8]>| of.starts_with(SOCKET) && !is_socket(of);
+                    listener.map(|of| of.name.clone()).filter(is_kind)
+                };
+                let name = socket_of(told).or_else(kind);
+                self.set(of, made, name.map(|name| File { name, cloexec: flag(call, cloexec) }));
             }
             Role::Dup => self.copy(of, known.then_some(first), made, Some(false)),
             Role::Chroot if self.rooted.len() < HOLDERS_MAX => {
@@ -562,6 +575,19 @@ impl Fds {
             self.give(of, FdTable::default());
         }
         self.change(of, |table| table.set(fd, file));
+    }
+
+    /// A socket has another name: so have its copies, whoever has them. A name that tells its kind
+    /// alone stays true.
+    fn rename(&mut self, of: Holder, fd: i32, name: &Arc<[u8]>) {
+        let before = self.file(of, fd).cloned();
+        let cloexec = before.as_ref().and_then(|file| file.cloexec);
+        self.set(of, fd, Some(File { name: name.clone(), cloexec }));
+        let Some(File { name: before, .. }) = before else { return };
+        let is_kind = before.starts_with(SOCKET) && !is_socket(&before);
+        if !is_kind && Arc::strong_count(&before) > 1 {
+            self.tables.values_mut().for_each(|shared| shared.table.rename(&before, name));
+        }
     }
 
     /// Changes somebody's table, if there is one.
@@ -678,6 +704,13 @@ fn arg(call: &Call, index: u8) -> u32 {
     call.args.get(usize::from(index)).map_or(0, |value| *value as u32)
 }
 
+/// The name of the socket that a call bound, connected or returned; `None`: not recorded.
+fn socket_of(told: &Call) -> Option<Arc<[u8]>> {
+    let mut pointees = told.strings.iter().filter_map(Text::pointee);
+    let (_, _, bytes) = pointees.find(|(shape, ..)| *shape == Shape::Socket)?;
+    object::shown(&Object::Socket(Socket::read(bytes)?)).map(|shown| shown.name)
+}
+
 /// A member of 64 bits of a structure that an argument points to; `None`: not recorded.
 fn member(call: &Call, index: u8, shape: Shape, at: usize) -> Option<u64> {
     let of_argument = |text: &&Text| text.argument() == usize::from(index);
@@ -771,9 +804,9 @@ fn path(text: &Text) -> Option<Vec<u8>> {
 /// `socket:AF_INET,SOCK_STREAM`: the kernel's own name has a number that is not recorded. (These
 /// names are the same on all machines.)
 fn socket(family: u32, kind: u32) -> Arc<[u8]> {
-    let mut name = b"socket:".to_vec();
+    let mut name = SOCKET.to_vec();
     for (argument, value) in [("family", family), ("type", kind & 0xf)] {
-        if name.last() != Some(&b':') {
+        if name.len() > SOCKET.len() {
             name.push(b',');
         }
         match set_for(Architecture::default(), "socket", argument)

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use flightrec_format::abi::kinds::{IoComplete, IoSubmit};
-use flightrec_format::abi::value_names::IO_DIRECT;
+use flightrec_format::abi::value_names::{IO_DIRECT, IO_FIXED_FILE};
 use flightrec_format::decode::Text;
 use rustc_hash::FxHashMap;
 
@@ -16,8 +16,6 @@ use crate::names::io_op;
 
 /// Most operations under way that are remembered.
 const OPERATIONS_MAX: usize = 65_536;
-/// `IOSQE_FIXED_FILE`, include/uapi/linux/io_uring.h.
-const FIXED_FILE: u32 = 1;
 
 /// An operation that is not done.
 #[derive(Debug, Clone)]
@@ -78,7 +76,7 @@ impl Fds {
                 };
                 Deed::Make(name)
             }
-            "accept" if submit.flags & FIXED_FILE == 0 => Deed::Make(named()),
+            "accept" if submit.flags & IO_FIXED_FILE == 0 => Deed::Make(named()),
             "accept" | "socket" | "fixed_fd_install" => Deed::Make(None),
             "close" => Deed::Close(submit.fd, named()?),
             _ => return None,

@@ -27,6 +27,8 @@ pub(super) enum Role {
     Memfd,
     /// `socket`
     Socket,
+    /// Binds or connects the socket in the first argument.
+    Address,
     /// Returns one for a connection to the socket in the first argument.
     Accept { cloexec: Cloexec },
     /// Returns a copy of the first argument.
@@ -77,6 +79,7 @@ pub(super) fn role(name: &str) -> Option<Role> {
         "io_uring_setup" => make("anon_inode:[io_uring]", Always),
         "pidfd_open" => make("anon_inode:[pidfd]", Always),
         "socket" => Role::Socket,
+        "bind" | "connect" => Role::Address,
         "accept" => Role::Accept { cloexec: Never },
         "accept4" => Role::Accept { cloexec: Flag(3, CLOEXEC) },
         "dup" => Role::Dup,
@@ -151,7 +154,8 @@ pub fn makes_descriptor(name: &str) -> bool {
     !matches!(
         role(name),
         None | Some(
-            Role::Chroot
+            Role::Address
+                | Role::Chroot
                 | Role::Close
                 | Role::CloseRange
                 | Role::Fcntl

@@ -47,6 +47,13 @@ impl FdTable {
         };
     }
 
+    /// Gives what has one name, as the same open file has, another one.
+    pub(super) fn rename(&mut self, before: &Arc<[u8]>, name: &Arc<[u8]>) {
+        for file in self.files.values_mut().filter(|file| Arc::ptr_eq(&file.name, before)) {
+            file.name = name.clone();
+        }
+    }
+
     /// Closes what an exec closes; also what it may close, as a name must not be a guess.
     pub(super) fn exec(&mut self) {
         self.files.retain(|_, file| file.cloexec == Some(false));

@@ -1,17 +1,21 @@
 use super::*;
 use crate::pipeline::testing::{call, comm, event, fork, text};
+use flightrec_format::abi::file::SocketRecord;
 use flightrec_format::abi::kinds::{IoComplete, IoSubmit, Kind};
+use flightrec_format::abi::pointee;
 use flightrec_format::abi::record::{Abi, Exec, Fork, SHARES_FILES, TaskExit};
 use flightrec_format::decode::Plain;
 use flightrec_format::meta::Syscall;
 
-const CALLS: [(&str, u16); 14] = [
+const CALLS: [(&str, u16); 16] = [
     ("close", 3),
     ("ioctl", 16),
     ("dup", 32),
     ("dup2", 33),
     ("socket", 41),
     ("accept4", 288),
+    ("bind", 49),
+    ("connect", 42),
     ("chroot", 161),
     ("unshare", 272),
     ("fcntl", 72),
@@ -58,6 +62,23 @@ impl Life {
     fn exit(&mut self, tid: u32, name: &str, ret: i64) {
         let nr = CALLS.iter().find(|(known, _)| *known == name).unwrap().1;
         self.happen(tid, Body::Exit { call: call(nr), ret, entered: None });
+    }
+
+    /// A call that tells what a socket is.
+    fn address(&mut self, tid: u32, name: &str, args: &[u64], ret: i64, of: &SocketRecord) {
+        self.enter(tid, name, args, None);
+        let nr = CALLS.iter().find(|(known, _)| *known == name).unwrap().1;
+        let numbers = [of.family, of.kind, of.protocol, of.local_port, of.remote_port, of.name];
+        let head = pointee::head(Shape::Socket as u32, true).to_le_bytes();
+        let bytes = [&head[..], &of.inode.to_le_bytes(), &of.peer.to_le_bytes()]
+            .concat()
+            .into_iter()
+            .chain(numbers.iter().flat_map(|number| number.to_le_bytes()))
+            .chain(of.local.into_iter().chain(of.remote))
+            .collect();
+        let told = Text { index: pointee::INDEX, status: StringStatus::Whole, bytes };
+        let ended = Call { strings: vec![told], ..call(nr) };
+        self.happen(tid, Body::Exit { call: ended, ret, entered: None });
     }
 
     fn call(&mut self, tid: u32, name: &str, args: &[u64], ret: i64) {
@@ -122,6 +143,51 @@ fn relative_to_a_directory() {
     life.open(1, HERE, "here", 0, 6);
     life.open(1, 77, "there", 0, 7);
     assert_eq!([4, 5, 6, 7].map(|fd| life.name(1, fd)).join(" "), "/etc/hosts /root here there");
+}
+
+/// A TCP socket of 127.0.0.1, to a port there or none.
+fn tcp(local_port: u16, remote_port: u16) -> SocketRecord {
+    let mut here = [0; 16];
+    here[..4].copy_from_slice(&[127, 0, 0, 1]);
+    SocketRecord {
+        inode: 77,
+        family: 2,
+        kind: 1,
+        protocol: 6,
+        local_port,
+        remote_port,
+        local: here,
+        remote: here,
+        ..SocketRecord::default()
+    }
+}
+
+#[test]
+fn a_socket_has_its_addresses_from_the_call_on_that_gave_them() {
+    const EINPROGRESS: i64 = -115;
+    let mut life = Life::new();
+    let stream = "socket:AF_INET,SOCK_STREAM";
+    life.call(1, "socket", &[2, 1, 0], 3);
+    life.address(1, "bind", &[3, 0, 16], 0, &tcp(80, 0));
+    assert_eq!(life.name(1, 3), "TCP:[127.0.0.1:80]");
+    life.address(1, "accept4", &[3, 0, 0, 0], 4, &tcp(80, 5000));
+    assert_eq!(life.name(1, 4), "TCP:[127.0.0.1:80->127.0.0.1:5000]");
+    life.call(1, "accept4", &[3, 0, 0, 0], 5);
+    assert_eq!(life.name(1, 5), "-", "the listening one's address is not that of the new one");
+    life.call(1, "socket", &[2, 1, 0], 6);
+    life.call(1, "dup", &[6], 7);
+    life.address(1, "connect", &[6, 0, 16], EINPROGRESS, &tcp(5000, 80));
+    assert_eq!(life.name(1, 6), "TCP:[127.0.0.1:5000->127.0.0.1:80]");
+    assert_eq!(life.name(1, 7), stream, "a name that is true of the copy, too");
+    life.call(1, "connect", &[6, 0, 16], -111);
+    assert_eq!(life.name(1, 6), "TCP:[127.0.0.1:5000->127.0.0.1:80]");
+    // A copy of one that has an address is the same socket, also in another process.
+    life.call(1, "dup", &[6], 8);
+    life.happen(1, Body::Fork(fork(1, 1, 2, 2, "child")));
+    life.address(2, "connect", &[6, 0, 16], 0, &tcp(5001, 81));
+    for (tid, fd) in [(1, 6), (1, 8), (2, 6), (2, 8)] {
+        assert_eq!(life.name(tid, fd), "TCP:[127.0.0.1:5001->127.0.0.1:81]", "{tid} {fd}");
+    }
 }
 
 #[test]

@@ -7,6 +7,45 @@ pub fn io_op(op: u32) -> Option<&'static str> {
     IO_OPS.iter().find(|(number, _)| *number == u64::from(op)).map(|(_, name)| *name)
 }
 
+/// Operations that are about no file: about sockets, or about nothing that a descriptor stands for.
+const OF_NO_FILE: [&str; 30] = [
+    "nop",
+    "sendmsg",
+    "recvmsg",
+    "timeout",
+    "timeout_remove",
+    "accept",
+    "async_cancel",
+    "link_timeout",
+    "connect",
+    "files_update",
+    "madvise",
+    "send",
+    "recv",
+    "provide_buffers",
+    "remove_buffers",
+    "shutdown",
+    "msg_ring",
+    "socket",
+    "send_zc",
+    "sendmsg_zc",
+    "waitid",
+    "futex_wait",
+    "futex_wake",
+    "futex_waitv",
+    "bind",
+    "listen",
+    "recv_zc",
+    "poll_remove",
+    "epoll_wait",
+    "pipe",
+];
+
+/// Whether an operation may be about a file, by a path or by a descriptor.
+pub fn may_be_of_file(op: u32) -> bool {
+    io_op(op).is_none_or(|op| !OF_NO_FILE.contains(&op))
+}
+
 #[cfg(test)]
 mod tests {
     use super::io_op;

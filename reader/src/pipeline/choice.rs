@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use flightrec_format::decode::{Call, Event};
+use flightrec_format::abi::kinds::IoSubmit;
+use flightrec_format::decode::{Call, Event, Text};
 
 use super::delay::Findings;
 use crate::fds::FdNames;
@@ -33,6 +34,17 @@ pub trait Choice {
     /// Whether a call has to do with a path that is wanted.
     fn wants_path(&self, _call: &Call, _fds: FdNames<'_>) -> bool {
         false
+    }
+
+    /// Whether an operation of io_uring has to do with a path that is wanted; and if it does not as
+    /// far as is known, what is missing of it.
+    fn wants_operation(
+        &self,
+        _submit: &IoSubmit,
+        _paths: &[Text],
+        _fds: FdNames<'_>,
+    ) -> (bool, Option<Part>) {
+        (false, None)
     }
 
     /// Whether events are wanted by the distributed traces that threads work for.
@@ -78,7 +90,8 @@ pub struct CallFacts {
     pub issued_by: Option<u32>,
     /// Of an exit: how long the call took.
     pub took: Took,
-    /// Whether the call has to do with a path that is wanted ([`Choice::wants_path`]).
+    /// Whether the call has to do with a path that is wanted ([`Choice::wants_path`]); or the
+    /// operation ([`Choice::wants_operation`]).
     pub path: bool,
     /// Where it does not as far as is known: what is missing of the call ([`Choice::lacks`]).
     pub lacks: Option<Part>,

@@ -30,6 +30,7 @@ use flightrec_format::decode::{Body, Call, Text};
 use flightrec_format::failure::is_own;
 use flightrec_format::meta::{Meta, Syscall};
 
+use super::addresses;
 use super::delay::{Began, DelayLine, Item};
 use super::placement::Placement;
 use crate::holes::Holes;
@@ -60,6 +61,8 @@ struct Pending {
     incomplete: Option<u64>,
     /// A program has been executed in it: it is execve or execveat, and ends next.
     executed: bool,
+    /// The room that it gave for an address.
+    room: Option<u32>,
 }
 
 /// Entries that wait for their exits, by thread.
@@ -223,6 +226,52 @@ impl Pairing {
         }
     }
 
+    /// Takes an exit; returns its entry, where that was seen.
+    #[inline]
+    fn exit(
+        &mut self,
+        item: &mut Item,
+        line: &mut DelayLine,
+        placement: &Placement,
+    ) -> Option<Pending> {
+        let (tid, time, cpu) = (item.event.tid, item.event.time, item.event.cpu);
+        let Body::Exit { call, entered, ret } = &mut item.event.body else { return None };
+        item.found.entered = *entered;
+        let is_crowded = self.is_crowded();
+        let place = self.end(tid, time);
+        let mut entry = None;
+        if let Some(ThreadPlace { time: began, pending: Some(pending) }) = place {
+            let is_left_out =
+                |left_outs: &Arc<LeftOuts>| left_outs.has(Lane::Syscall, tid, began, time);
+            if self.left_outs.iter().any(is_left_out) {
+                item.found.began = entered.is_none().then_some(Began { from: began, until: time });
+                pending.release(line);
+                if is_crowded {
+                    self.holes.begin(time);
+                }
+                return None;
+            }
+            if pending.is_doubted_at(cpu, time >= self.holes.whole()) {
+                pending.release(line);
+            } else if pending.ends_with(call, line) {
+                item.found.entered = item.found.entered.or(Some(began));
+                entry = Some(pending);
+            }
+        }
+        if item.found.entered.is_none() {
+            let slept = |since| placement.has_slept(tid, cpu, since);
+            let seen = place.map(|place| place.time);
+            item.found.began = self.began((tid, time), seen, (call, *ret), slept);
+        }
+        if place.is_none() {
+            self.see(tid, time, line);
+        } else if is_crowded {
+            // Who has given up its place was seen.
+            self.holes.begin(time);
+        }
+        entry
+    }
+
     /// Takes the next event in, on its way to the end of the line.
     #[inline]
     pub fn take(&mut self, item: &mut Item, line: &mut DelayLine, placement: &Placement) {
@@ -235,7 +284,9 @@ impl Pairing {
                 self.has_doubts |= doubted.is_some();
                 let Call { nr, abi, .. } = *call;
                 let beyond = call.args.first().copied().filter(|_| nr == NR_INVALID);
-                let pending = Pending { nr, abi, beyond, doubted, incomplete, executed: false };
+                let room = addresses::room(call);
+                let pending =
+                    Pending { nr, abi, beyond, doubted, incomplete, executed: false, room };
                 if self.places.len() >= THREADS_MAX && !self.has_room(tid, time) {
                     item.waiting = false;
                     return;
@@ -245,38 +296,12 @@ impl Pairing {
                     before.release(line);
                 }
             }
-            Body::Exit { call, entered, ret } => {
-                item.found.entered = *entered;
-                let is_crowded = self.is_crowded();
-                let place = self.end(tid, time);
-                if let Some(ThreadPlace { time: began, pending: Some(pending) }) = place {
-                    let is_left_out =
-                        |left_outs: &Arc<LeftOuts>| left_outs.has(Lane::Syscall, tid, began, time);
-                    if self.left_outs.iter().any(is_left_out) {
-                        item.found.began =
-                            entered.is_none().then_some(Began { from: began, until: time });
-                        pending.release(line);
-                        if is_crowded {
-                            self.holes.begin(time);
-                        }
-                        return;
-                    }
-                    if pending.is_doubted_at(cpu, time >= self.holes.whole()) {
-                        pending.release(line);
-                    } else if pending.ends_with(call, line) {
-                        item.found.entered = item.found.entered.or(Some(began));
-                    }
-                }
-                if item.found.entered.is_none() {
-                    let slept = |since| placement.has_slept(tid, cpu, since);
-                    let seen = place.map(|place| place.time);
-                    item.found.began = self.began((tid, time), seen, (call, *ret), slept);
-                }
-                if place.is_none() {
-                    self.see(tid, time, line);
-                } else if is_crowded {
-                    // Who has given up its place was seen.
-                    self.holes.begin(time);
+            Body::Exit { .. } => {
+                let entry = self.exit(item, line, placement);
+                if let Body::Exit { call, .. } = &mut item.event.body
+                    && !call.strings.is_empty()
+                {
+                    addresses::cut(call, entry.and_then(|entry| entry.room));
                 }
             }
             Body::Waking { wakee, cpu: slept_on, .. } if self.has_doubts => {

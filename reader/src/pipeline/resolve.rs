@@ -5,6 +5,7 @@ use std::io;
 use std::mem;
 
 use flightrec_format::abi::kinds::Kind;
+use flightrec_format::abi::pointee::Shape;
 use flightrec_format::abi::record::Act;
 use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::ring::LaneStream;
@@ -263,6 +264,12 @@ impl<C: Choice> Resolver<C> {
         };
         if self.follows_fds && is_exit {
             self.fds.apply(event, &self.threads);
+        }
+        // What the socket of a descriptor is, the descriptor's name says.
+        if let Body::Exit { call, .. } = &mut event.body
+            && !call.strings.is_empty()
+        {
+            call.strings.retain(|text| !matches!(text.pointee(), Some((Shape::Socket, ..))));
         }
         let wanted = within && (self.wants_all || self.choice.wants(event, facts, &self.threads));
         if within

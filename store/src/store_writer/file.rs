@@ -10,7 +10,8 @@ use super::progress::InFile;
 use super::resume::{ends, resume};
 use super::sync::{SyncJob, Syncing};
 use super::{
-    CHECKPOINT_BYTES, Current, DESCRIPTORS_INTERVAL, META_INTERVAL, Now, Opening, StoreWriter,
+    CHECKPOINT_BYTES, Current, DESCRIPTORS_INTERVAL, META_BYTE, META_INTERVAL, Now, Opening,
+    StoreWriter,
 };
 use crate::coder::{Block, Coder};
 use crate::dir::{self, FileInfo, Store};
@@ -72,12 +73,7 @@ impl StoreWriter {
         if self.current.is_none() {
             self.create(opening, now)?;
         }
-        if self.meta_changed
-            && self
-                .current
-                .as_ref()
-                .is_some_and(|c| now.mono.saturating_sub(c.meta) >= META_INTERVAL)
-        {
+        if self.meta_changed && self.current.as_ref().is_some_and(|c| now.mono >= c.meta) {
             self.meta(&opening.meta(), now)?;
         }
         let asked = self.current.as_ref().map_or(now.mono, |current| current.asked);
@@ -229,9 +225,14 @@ impl StoreWriter {
 
     /// Writes the metadata.
     pub(super) fn meta(&mut self, meta: &Meta, now: Now) -> Result<(), Fault> {
-        self.push(|coder| coder.meta(meta, now.mono))?;
+        let mut bytes = 0;
+        self.push(|coder| {
+            let block = coder.meta(meta, now.mono)?;
+            bytes = block.size();
+            Ok(block)
+        })?;
         if let Some(current) = &mut self.current {
-            current.meta = now.mono;
+            current.meta = now.mono.saturating_add(META_INTERVAL.max(bytes * META_BYTE));
         }
         self.meta_changed = false;
         Ok(())

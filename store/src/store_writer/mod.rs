@@ -45,6 +45,9 @@ pub use sync::{SyncJob, Synced};
 const CHECKPOINT_BYTES: u64 = 4 << 20;
 /// Least time between two documents of metadata in a file, ns.
 const META_INTERVAL: u64 = 10_000_000_000;
+/// Least time that a byte of them takes, ns: a document that changes all the time is to take no more
+/// than 2 KiB of the file a second.
+const META_BYTE: u64 = 1_000_000_000 / 2048;
 /// How often what the descriptors stand for is written, where it is known: ns. Some KiB each time.
 const DESCRIPTORS_INTERVAL: u64 = 60_000_000_000;
 
@@ -87,7 +90,7 @@ struct Current {
     before: Progress,
     /// Bytes written when the last checkpoint was.
     checkpoint: u64,
-    /// When the last metadata were written.
+    /// From when on changed metadata are written again.
     meta: u64,
     /// When it was last asked what the descriptors stand for, and of when the last answer written
     /// is.
@@ -234,7 +237,8 @@ impl StoreWriter {
         }
     }
 
-    /// The metadata have changed: they are written again with the next pages, at most once in 10 s.
+    /// The metadata have changed: they are written again with the next pages, at most once in 10 s
+    /// ([`META_INTERVAL`], [`META_BYTE`]).
     pub fn meta_changed(&mut self) {
         self.meta_changed = true;
     }

@@ -34,8 +34,11 @@ pub(super) fn choose(
         let components = &entry.components;
         components.vague || hashes.iter().any(|name| components.may_have(*name))
     };
-    // What an io_uring opens whoever finds it done has.
-    if map.of(Lane::Trace).any(|(_, block)| block.may(has_name)) || place.names.resumes() {
+    // Operations of io_uring have to do with paths by descriptors as well, and what one opens
+    // whoever finds it done has.
+    let ring = family::kinds(&[Kind::IoSubmit, Kind::IoComplete]);
+    let has_ring = |entry: &BlockEntry| entry.kinds & ring != 0;
+    if map.of(Lane::Trace).any(|(_, block)| block.may(has_ring)) || place.names.resumes() {
         return None;
     }
     let arguments = Arguments::new(place.meta);
@@ -77,11 +80,7 @@ pub(super) fn choose(
     }
     let own = sorted(tids.iter().copied());
     let has_thread = |entry: &BlockEntry| entry.has_any_thread(&own);
-    let ring = family::kinds(&[Kind::IoSubmit, Kind::IoComplete]);
     let of_trace = |(_, block): &(At, &Known<'_>)| block.may(has_thread);
-    if map.of(Lane::Trace).filter(of_trace).any(|(_, b)| b.may(|entry| entry.kinds & ring != 0)) {
-        return None;
-    }
     let calls: Vec<At> = map
         .open(Lane::Syscall, place.from)
         .filter(|(_, block)| block.may(has_thread))
