@@ -263,9 +263,11 @@ fn what_publishes_nothing_is_not_read() {
     let threads = published.finish();
     found.finish();
     assert!(dump(&recorder, &["--event", "thread_context", "--pid", &pid]).is_empty());
-    let switches = dump(&recorder, &["--event", "switch", "--traces", "--pid", &pid]);
-    assert!(switches.len() > THREADS * ROUNDS / 2);
-    assert!(switches.iter().all(|of| of.get("span_id").is_none()));
+    let mut switches = dump(&recorder, &["--event", "switch", "--traces", "--pid", &pid]);
+    // A switch from the other one's thread to one of its own has the other's span.
+    switches.retain(|of| of["pid"].as_u64().map(|pid| pid.to_string()) == Some(pid.clone()));
+    assert!(switches.len() > THREADS * ROUNDS / 4, "{}", switches.len());
+    assert!(switches.iter().all(|of| of.get("span_id").is_none()), "{switches:#?}");
     drop(threads);
 }
 

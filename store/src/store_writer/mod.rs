@@ -237,8 +237,8 @@ impl StoreWriter {
         }
     }
 
-    /// The metadata have changed: they are written again with the next pages, at most once in 10 s
-    /// ([`META_INTERVAL`], [`META_BYTE`]).
+    /// The metadata have changed: they are written again with the next pages, at most once in 10 s,
+    /// and at most 2 KiB a second.
     pub fn meta_changed(&mut self) {
         self.meta_changed = true;
     }
