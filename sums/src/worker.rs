@@ -252,9 +252,11 @@ impl Worker {
         {
             return None;
         }
-        // Also what was recorded before all of it was attached tells. But before the files begin
-        // there are pages of idle CPUs alone: an entry on one may have had its exit on another.
-        let from = counts.saturating_sub(LEAD).max(begins);
+        // Also what was recorded before all of it was attached tells. But where the first files are
+        // gone, pages of idle CPUs alone reach back behind them: an entry on one may have had its
+        // exit on another.
+        let whole = if begins > meta.started { begins } else { 0 };
+        let from = counts.saturating_sub(LEAD).max(whole);
         follower.begin(from);
         let mut maker = Maker::new(&meta, follower.slots(), counts, offset);
         follower.tasks(|event| maker.learn(event));
