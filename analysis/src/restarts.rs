@@ -13,7 +13,7 @@ use crate::CallId;
 
 /// Never seen by programs (include/linux/errno.h).
 const ERESTART_RESTARTBLOCK: i64 = 516;
-/// Most threads of which it is remembered.
+/// Most threads whose interrupted calls are remembered.
 const INTERRUPTED_MAX: usize = 1 << 12;
 
 /// Interrupted calls, by thread.

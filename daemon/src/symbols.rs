@@ -25,7 +25,7 @@ use tracing::warn;
 use crate::attachments::SYMBOL;
 use crate::load;
 
-/// Most bytes of the metadata that the names take: some 10,000 functions.
+/// Most bytes of the metadata that the names take; each takes [`bytes`].
 pub const BYTES_MAX: usize = 512 << 10;
 /// What the metadata's `lacking` has as program where there was no room for a name.
 const NO_ROOM: &str = "symbol:room";
@@ -35,7 +35,7 @@ const NO_ROOM: &str = "symbol:room";
 pub struct Symbols {
     /// `None`: this kernel, or this recording, has no such program.
     asked: Option<Asked>,
-    /// The table as it was at the last look: what is in it need not be looked up again.
+    /// The table as it was at the last look. A frame that stands there has been looked up.
     seen: Mutex<Vec<u32>>,
 }
 

@@ -264,7 +264,7 @@ fn closes_on_exec(files: u64, fd: u32) -> bool {
 }
 
 /// What a socket is but for its number; the length of its name, which has room for `ROOM` bytes and
-/// is read if `NAMED`. The offsets are read one by one: all of them at once take 100 bytes of the
+/// is read if `is_named`. The offsets are read one by one: all of them at once take 100 bytes of the
 /// stack, which is 512 for all that call each other.
 #[inline(always)]
 fn describe_socket<const ROOM: usize>(

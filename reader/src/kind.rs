@@ -13,6 +13,10 @@ impl Kinds {
     pub const ALL: Self = Self([true; Kind::COUNT]);
     /// System call entry and exit.
     pub const SYSCALLS: Self = Self::NONE.with(Kind::SysEnter).with(Kind::SysExit);
+    /// Operations of io_uring: submitted, done.
+    pub const OPERATIONS: Self = Self::NONE.with(Kind::IoSubmit).with(Kind::IoComplete);
+    /// What has to do with paths: system calls and operations of io_uring.
+    pub const OF_PATHS: Self = Self::SYSCALLS.with(Kind::IoSubmit).with(Kind::IoComplete);
 
     /// With this kind as well.
     #[must_use]

@@ -26,11 +26,6 @@ impl Filter {
         self.paths.is_some() || self.is_timed()
     }
 
-    /// Whether operations of io_uring are wanted.
-    fn wants_operations(&self) -> bool {
-        self.kinds.has(Kind::IoSubmit) || self.kinds.has(Kind::IoComplete)
-    }
-
     /// Whether it asks how long calls took.
     fn is_timed(&self) -> bool {
         (self.slower_than, self.faster_than) != (None, None)
@@ -61,12 +56,12 @@ impl Filter {
             if untimed && page.has_untimed_call() {
                 return true;
             }
-            let has_operations = || {
+            let has_wanted = || {
                 let counts = page.summary().counts;
-                let has = |kind: Kind| counts.of(kind as u8) != 0;
-                self.wants_operations() && (has(Kind::IoSubmit) || has(Kind::IoComplete))
+                let operations = [Kind::IoSubmit, Kind::IoComplete];
+                operations.iter().any(|kind| self.kinds.has(*kind) && counts.of(*kind as u8) != 0)
             };
-            if page.lane() == Lane::Trace && has_operations() {
+            if page.lane() == Lane::Trace && has_wanted() {
                 return true;
             }
             for record in page.calls(wanted) {

@@ -138,8 +138,8 @@ impl Filter {
         self.paths.as_ref().is_some_and(|paths| paths.has(call, fds))
     }
 
-    /// Whether an operation of io_uring has to do with a path that is wanted; and if it does not as
-    /// far as is known, what is missing of it.
+    /// Whether an operation of io_uring has to do with a path that is wanted; and what it lacks, if
+    /// that can't be decided.
     pub fn wants_operation(
         &self,
         submit: &IoSubmit,
@@ -206,7 +206,7 @@ impl Filter {
             Body::Enter(call) => (call, None),
             Body::Exit { call, ret, .. } => (call, Some(*ret)),
             other => {
-                let is_operation = matches!(other.kind(), Kind::IoSubmit | Kind::IoComplete);
+                let is_operation = Kinds::OPERATIONS.has(other.kind());
                 return !is_operation || self.paths.is_none() || facts.path;
             }
         };

@@ -17,7 +17,7 @@ use super::doubt::lacks_string;
 use super::ends::{Ends, plain};
 use super::{FilterError, Part};
 use crate::fds::{FdNames, joined};
-use crate::names::{io_op, is_descriptor, is_path, may_be_of_file};
+use crate::names::{is_descriptor, is_path, may_be_of_file, takes_path};
 use crate::text::ring::name_of_fd;
 
 /// Compiles patterns. `*` and `?` stay within a directory, `**` goes through any; a pattern without
@@ -61,20 +61,6 @@ pub(super) fn names(patterns: &[String]) -> Option<Vec<Vec<u8>>> {
 fn anywhere(pattern: &str) -> String {
     if pattern.contains('/') { pattern.to_owned() } else { format!("**/{pattern}") }
 }
-
-/// Operations of io_uring that take paths.
-const OF_PATHS: [&str; 10] = [
-    "openat",
-    "openat2",
-    "statx",
-    "renameat",
-    "unlinkat",
-    "mkdirat",
-    "symlinkat",
-    "linkat",
-    "setxattr",
-    "getxattr",
-];
 
 /// Which arguments of a call are what, bit by bit.
 #[derive(Debug, Clone, Copy, Default)]
@@ -187,8 +173,8 @@ impl Paths {
         })
     }
 
-    /// Whether an operation of io_uring has to do with such a path; and if it does not as far as is
-    /// known, what is missing of it.
+    /// Whether an operation of io_uring has to do with such a path; and what it lacks, if that can't
+    /// be decided.
     pub(super) fn has_operation(
         &self,
         submit: &IoSubmit,
@@ -209,12 +195,11 @@ impl Paths {
         if own.is_some_and(|name| self.matches(name)) || paths.iter().filter(is_read).any(has) {
             return (true, None);
         }
-        let takes_path = io_op(submit.op).is_some_and(|op| OF_PATHS.contains(&op));
         let is_of_ring = submit.flags & (IO_FIXED_FILE | IO_DIRECT) != 0;
         let is_lost = || is_of_ring || fds.is_lost(submit.fd);
         let lacks = match () {
             () if !may_be_of_file(submit.op) => None,
-            () if paths.is_empty() && takes_path => Some(Part::Paths),
+            () if paths.is_empty() && takes_path(submit.op) => Some(Part::Paths),
             () if !paths.iter().all(|text| is_read(&text)) => Some(Part::UnreadPaths),
             () if paths.iter().any(|text| self.may_be_in(directory(text), text)) => {
                 Some(Part::Directories)

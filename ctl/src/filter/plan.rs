@@ -196,9 +196,7 @@ impl FilterPlan {
                 () if !device.is_empty() => devices::kinds(),
                 () if ends => Kinds::NONE.with(Kind::SysExit),
                 () if !calls.is_empty() => Kinds::SYSCALLS,
-                () if !path.is_empty() => {
-                    Kinds::SYSCALLS.with(Kind::IoSubmit).with(Kind::IoComplete)
-                }
+                () if !path.is_empty() => Kinds::OF_PATHS,
                 () => Kinds::ALL,
             };
         }

@@ -47,8 +47,8 @@ impl FilterPlan {
                 is_long && only_ends
             } else {
                 // The search for paths looks for operations of io_uring itself.
-                let of_paths = Kinds::SYSCALLS.with(Kind::IoSubmit).with(Kind::IoComplete);
-                !is_timed && self.kinds.and(of_paths) == self.kinds && self.paths().is_some()
+                let is_of_paths = self.kinds.and(Kinds::OF_PATHS) == self.kinds;
+                !is_timed && is_of_paths && self.paths().is_some()
             };
         }
         asks_for_threads || asks_for_calls && is_of_calls(self.kinds)

@@ -45,11 +45,12 @@ pub struct FilterSpec {
     /// These system calls, by name, number or class: file, network, process, signal, memory, desc
     /// (as in strace, with or without %). A ! before the first means all calls except these.
     ///
-    /// This and the following filters select system calls only, unless --event names other kinds.
+    /// This and the following filters select system calls only (--path: operations of io_uring as
+    /// well), unless --event names other kinds.
     #[arg(long, value_name = "CALL", value_delimiter = ',')]
     pub syscall: Vec<String>,
-    /// System calls on matching files: by a path argument, or by a descriptor whose path is known
-    /// (see --fds). `*` does not match across directories, `**` does; a pattern without a slash
+    /// System calls and operations of io_uring on matching files: by a path argument, or by a
+    /// descriptor whose path is known (see --fds). `*` does not match across directories, `**` does; a pattern without a slash
     /// matches a file name. If a path is too long to be recorded completely, its end decides
     /// whether it may match; the number of such calls is reported.
     #[arg(long, value_name = "GLOB")]

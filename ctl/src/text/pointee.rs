@@ -418,7 +418,7 @@ fn message(
     out.extend_from_slice(b"{msg_name=");
     match name {
         Some((bytes, cut)) => address(bytes, cut, out)?,
-        // The kernel tells no length where the program wants no address.
+        // The kernel leaves the length 0 where the program asks for no address.
         None if told && member(0)? != 0 => out.push(b'?'),
         None => out.extend_from_slice(b"NULL"),
     }

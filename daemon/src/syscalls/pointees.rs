@@ -36,8 +36,8 @@ use Shape::{
     SocketOption, TimerSpec, Timespec, Timespecs, Timevals, WaitStatus,
 };
 
-/// The room for the address of a socket, to which the next argument points, and the address that the
-/// kernel tells.
+/// An argument where the kernel writes the address of a socket: the room for it, to which the next
+/// argument points, and the address.
 const fn address_told(index: u8) -> [Item; 2] {
     [given(index + 1, Room, 4, One), told(index, SocketAddress, 1, NextPoints)]
 }

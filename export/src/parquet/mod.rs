@@ -33,6 +33,7 @@ use flightrec_analysis::State;
 use flightrec_format::abi::kinds::{IoComplete, Kind, Value as FieldValue};
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Event};
+use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
 use flightrec_reader::coverage::Report;
 use flightrec_reader::pipeline::EventContext;
@@ -127,7 +128,7 @@ impl Parquet {
             session: None,
             id: Id::default(),
             people: People::default(),
-            waits: Waits::new(0),
+            waits: Waits::new(&Meta::default(), 0),
             open: OpenCalls::default(),
             names: CallNames::default(),
             arguments: Rendered::default(),
@@ -350,7 +351,7 @@ impl Exporter for Parquet {
             self.names.forget();
             self.arguments.forget();
             self.id = Id { number: meta.session, text: format!("{:016x}", meta.session) };
-            self.waits = Waits::new(from);
+            self.waits = Waits::new(meta, from);
             let started = session.wall.wall(session.recording.meta.started);
             let meta = session.meta();
             let Self { writer, id, .. } = self;

@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 use flightrec_analysis::{Interval, Observer, State, Threads};
 use flightrec_format::abi::record::switch;
 use flightrec_format::decode::{Body, Event};
+use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
 
 /// Most gaps that are waited for, and most threads that wait for I/O.
@@ -78,14 +79,11 @@ impl Observer for Found {
 }
 
 impl Waits {
-    /// From a moment on.
-    pub(super) fn new(from: u64) -> Self {
-        Self {
-            threads: Threads::new(from, false),
-            found: Found::default(),
-            gaps: VecDeque::new(),
-            last: from,
-        }
+    /// Of a recording, from a moment on.
+    pub(super) fn new(meta: &Meta, from: u64) -> Self {
+        let mut threads = Threads::new(from, false);
+        threads.know(meta);
+        Self { threads, found: Found::default(), gaps: VecDeque::new(), last: from }
     }
 
     pub(super) fn gap(&mut self, gap: &Gap) {

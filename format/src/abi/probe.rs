@@ -372,7 +372,7 @@ pub const FRAME_WORDS: usize = 1024;
 /// Pages of that table. One more page follows, whose first word is not 0 once a frame found no
 /// place.
 pub const FRAME_PAGES: usize = 64;
-/// Frames that the table can have: more than a kernel's stacks have, which are some 10,000.
+/// Frames that the table can have.
 pub const FRAMES: usize = FRAME_PAGES * FRAME_WORDS;
 /// Places that a frame may have: neighbours, from a multiple of so many on.
 pub const FRAME_WAYS: usize = 8;

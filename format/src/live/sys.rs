@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 const BPF_MAP_CREATE: libc::c_int = 0;
 const BPF_PROG_LOAD: libc::c_int = 5;
@@ -251,8 +252,12 @@ pub fn iterate_thread(program: BorrowedFd<'_>, tid: u32) -> io::Result<OwnedFd> 
 pub fn is_in_first_pid_namespace() -> Option<bool> {
     /// `PROC_PID_INIT_INO`, include/linux/proc_ns.h, Linux 6.1.
     const FIRST: u64 = 0xefff_fffc;
-    let own = std::fs::metadata("/proc/self/ns/pid").ok()?;
-    Some(std::os::unix::fs::MetadataExt::ino(&own) == FIRST)
+    // A process stays in its namespace, and walks ask for each piece of memory.
+    static OWN: OnceLock<Option<bool>> = OnceLock::new();
+    *OWN.get_or_init(|| {
+        let own = std::fs::metadata("/proc/self/ns/pid").ok()?;
+        Some(std::os::unix::fs::MetadataExt::ino(&own) == FIRST)
+    })
 }
 
 /// `info`: `task.tid`, `task.pid`, `task.pid_fd`. The kernel takes them for ids in the caller's PID

@@ -46,6 +46,25 @@ pub fn may_be_of_file(op: u32) -> bool {
     io_op(op).is_none_or(|op| !OF_NO_FILE.contains(&op))
 }
 
+/// Operations that take paths.
+const OF_PATHS: [&str; 10] = [
+    "openat",
+    "openat2",
+    "statx",
+    "renameat",
+    "unlinkat",
+    "mkdirat",
+    "symlinkat",
+    "linkat",
+    "setxattr",
+    "getxattr",
+];
+
+/// Whether an operation takes a path.
+pub fn takes_path(op: u32) -> bool {
+    io_op(op).is_some_and(|op| OF_PATHS.contains(&op))
+}
+
 #[cfg(test)]
 mod tests {
     use super::io_op;

@@ -24,7 +24,7 @@ pub use arguments::{is_descriptor, is_directory, is_path};
 pub use calls::set_for;
 pub use errno::errno;
 pub use files::{FILE_TYPE, FcntlArgument, fcntl_argument, may_create, open_flags};
-pub use io_op::{io_op, may_be_of_file};
+pub use io_op::{io_op, may_be_of_file, takes_path};
 pub use net::{protocol, socket_option};
 pub use pointed::Member;
 pub use process::PERSONALITY;

@@ -36,8 +36,8 @@ pub trait Choice {
         false
     }
 
-    /// Whether an operation of io_uring has to do with a path that is wanted; and if it does not as
-    /// far as is known, what is missing of it.
+    /// Whether an operation of io_uring has to do with a path that is wanted; and what it lacks, if
+    /// that can't be decided.
     fn wants_operation(
         &self,
         _submit: &IoSubmit,
