@@ -563,6 +563,8 @@ pub fn perf_events(rows: &[Attachment]) -> impl Iterator<Item = (Tracepoint, &At
 #[cfg(test)]
 mod tests {
     use flightrec_format::abi::kinds::Kind;
+    use flightrec_format::abi::page::Lane;
+    use flightrec_format::totals::lane_of;
     use object::{Object, ObjectSymbol, SymbolKind};
 
     use super::*;
@@ -591,6 +593,21 @@ mod tests {
         let rows: BTreeSet<&str> = ATTACHMENTS.iter().map(|row| row.program).collect();
         assert_eq!(found, rows);
         assert_eq!(rows.len(), ATTACHMENTS.len(), "each once");
+    }
+
+    #[test]
+    fn a_skipped_run_counts_in_the_lane_of_its_events() {
+        for row in ATTACHMENTS {
+            let kind = |name: &&str| Kind::ALL.into_iter().find(|of| of.name() == *name);
+            let lanes = row.kinds.iter().map(|name| kind(name).expect("a kind").lane());
+            let lanes: Vec<Lane> = lanes.collect();
+            let is_right = match lane_of(row.pin()) {
+                // The beginning of a wait records nothing itself.
+                Some(lane) => lanes.iter().all(|of| *of == lane),
+                None => row.always || !row.has_link() || lanes.iter().all(|of| *of == Lane::Task),
+            };
+            assert!(is_right, "{}: {lanes:?}", row.program);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The recorder's counters at one moment, and how far a reader has got in a ring.
 
 use crate::abi::counts::Counts;
-use crate::abi::page::{REFUSALS, RING_LANES};
+use crate::abi::page::{Lane, REFUSALS, RING_LANES};
 
 /// How far a client has got in one ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,44 @@ pub struct Totals {
     pub now: u64,
     /// By CPU.
     pub cpus: Vec<CpuTotals>,
-    /// Program runs that the kernel skipped (`recursion_misses`), by program name.
+    /// Program runs that the kernel skipped (`recursion_misses`), by the name of the program's pin
+    /// ([`lane_of`]).
     pub misses: Vec<(String, u64)>,
     /// Thread-table insertions that found no free slot.
     pub slot_collisions: u64,
+}
+
+/// The one lane whose events a skipped run of a program can lack, by the name of its pin: its
+/// tracepoint's, if it has one. `None`: a run of it may matter to the events of every lane, as
+/// where it says which thread runs or whose an event is; so also for programs of other releases.
+pub fn lane_of(program: &str) -> Option<Lane> {
+    Some(match program {
+        "sys_enter" | "sys_exit" => Lane::Syscall,
+        "sched_waking" | "sched_wakeup_new" | "sched_migrate_task" | "signal_generate"
+        | "signal_deliver" => Lane::Sched,
+        "block_rq_insert"
+        | "block_rq_issue"
+        | "block_rq_complete"
+        | "mark_victim"
+        | "mm_vmscan_direct_reclaim_end"
+        | "mm_vmscan_direct_reclaim_begin"
+        | "mm_vmscan_memcg_reclaim_end"
+        | "mm_vmscan_memcg_reclaim_begin"
+        | "mm_compaction_end"
+        | "mm_compaction_begin"
+        | "irq_handler_exit"
+        | "irq_handler_entry"
+        | "softirq_exit"
+        | "softirq_entry"
+        | "contention_end"
+        | "contention_begin"
+        | "tcp_retransmit_skb"
+        | "inet_sock_set_state"
+        | "unthrottle_return"
+        | "unthrottle_entry"
+        | "io_uring_complete"
+        | "io_uring_submit_req"
+        | "io_uring_submit_sqe" => Lane::Trace,
+        _ => return None,
+    })
 }

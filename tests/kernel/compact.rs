@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -23,11 +24,11 @@ pub(crate) const HOURS: i64 = 2;
 pub(crate) const HOSTS: [&str; 3] = ["db1", "web1", "web2"];
 /// Where compacted tables are.
 const COMPACT: &str = "fleet/schema=1/compact/";
-/// The start of the first hour, ns since 1970.
-fn first() -> i64 {
+/// The start of the first hour, ns since 1970: the same for all hosts.
+static FIRST: LazyLock<i64> = LazyLock::new(|| {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_nanos() as i64;
     now - now % HOUR - HOURS * HOUR
-}
+});
 
 fn exits(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
@@ -44,7 +45,7 @@ pub(crate) fn ship(
     let state = TempDir::new_in(dir).expect("a directory");
     for hour in 0..HOURS {
         let number = hour as u32 + 1;
-        write_minutes(state.path(), number, first() + hour * HOUR, minutes).expect("sums");
+        write_minutes(state.path(), number, *FIRST + hour * HOUR, minutes).expect("sums");
     }
     let config = format!(
         "[ship]\nto = {to:?}\nhost = {host:?}\nstate_dir = \"{}\"\n[sums]\nsettle = \"0s\"\n\

@@ -194,7 +194,8 @@ fn a_runtime_that_hangs_or_lies_takes_nothing_else() {
     };
     // By its id; the other one by its name.
     assert!(has(["--container", "3f2a9c1b"], web));
-    assert!(has(["--container", "app"], shop) && has(["--pod", "prod/shop-0"], shop));
+    let is_named = || has(["--container", "app"], shop) && has(["--pod", "prod/shop-0"], shop);
+    assert!(wait_until(PATIENCE, is_named), "{}", recorder.log());
     let text = recorder.flightctl(&[
         "dump",
         "--all",

@@ -123,14 +123,18 @@ impl Happened {
 /// `path`, `slept`: what Perfetto answers to [`PATH`] and [`SLEPT`].
 fn outcome(answer: &Value, path: &[Value], slept: &[Value]) -> Outcome {
     let chain = answer["chain"].as_array().expect("a chain");
-    let waited = number(&chain[0]["ns"]);
-    let behind = &chain[1..];
+    let Some((first, behind)) = chain.split_first() else {
+        return Outcome::Differs(format!("no chain: {}", answer["sentence"]));
+    };
+    let waited = number(&first["ns"]);
     let is_behind = |row: &Value| behind.iter().any(|link| link["thread"]["name"] == row["name"]);
     let on_path: u64 = path.iter().filter(|row| is_behind(row)).map(|row| number(&row["ns"])).sum();
     if on_path * 2 > waited {
         return Outcome::Agrees;
     }
-    let most = slept.iter().max_by_key(|row| number(&row["ns"])).expect("a sleep");
+    let Some(most) = slept.iter().max_by_key(|row| number(&row["ns"])) else {
+        return Outcome::Differs(format!("{}; Perfetto has no sleep", answer["sentence"]));
+    };
     // From `sched.thread_executing_span` in Perfetto's library: an interrupt has woken it, so
     // nobody else is to blame (`is_irq`).
     if most["irq"] == 1 {

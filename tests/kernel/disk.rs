@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use flightrec_tests::{Ftrace, Recorder};
+use jiff::Timestamp;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -82,9 +83,9 @@ impl Loop {
         output(Command::new("dd").args(["if=/dev/zero", &to, "bs=1M", &count, "conv=fsync"]));
     }
 
-    /// The events of its requests.
-    fn events(&self, recorder: &Recorder) -> Vec<Value> {
-        let args = ["--last", "1h", "--event", KINDS];
+    /// The events of its requests. `since`: another test may have had a device of its name before.
+    fn events(&self, recorder: &Recorder, since: &str) -> Vec<Value> {
+        let args = ["--since", since, "--event", KINDS];
         let events = valid_dump(recorder, &args).into_iter();
         events.filter(|event| event["device"] == self.name()).collect()
     }
@@ -125,6 +126,7 @@ fn requests_are_those_that_the_kernel_counts() {
         let number = (major.parse().expect("a number"), minor.parse().expect("a number"));
         // Its name comes to the recording with the next look at the devices there are.
         let before = (disk.stat(), lost(&recorder));
+        let since = Timestamp::now().to_string();
         let names = ["block_rq_insert", "block_rq_issue", "block_rq_complete"];
         let traces = names.map(|name| format!("block/{name}"));
         let trace = Ftrace::start(&traces.each_ref().map(String::as_str), TRACE_KIB)
@@ -134,9 +136,9 @@ fn requests_are_those_that_the_kernel_counts() {
         let trace = trace.stop().expect("the trace");
         let counted: Vec<u64> =
             disk.stat().iter().zip(before.0).map(|(now, then)| now - then).collect();
-        let events = disk.events(&recorder);
+        let events = disk.events(&recorder, &since);
         let lost = lost(&recorder) - before.1;
-        let by_device = valid_dump(&recorder, &["--last", "1h", "--device", &disk.device]);
+        let by_device = valid_dump(&recorder, &["--since", &since, "--device", &disk.device]);
         assert_eq!(by_device, events, "all of the disk's, and no others");
         eprintln!("{scheduler}: counted {counted:?}, {} events, {lost} lost", events.len());
 
@@ -256,8 +258,9 @@ fn a_page_fault_has_the_requests_that_it_waited_for(recorder: &Recorder) {
 /// Each request is handed on by its own events: nothing of the kernel's memory is told.
 fn a_request_has_no_address(recorder: &Recorder) {
     let disk = Loop::new("none");
+    let since = Timestamp::now().to_string();
     disk.read(50);
-    let events = disk.events(recorder);
+    let events = disk.events(recorder, &since);
     let issued = of_op(&events, "block_issue", "read");
     assert!(!issued.is_empty(), "{events:#?}");
     for event in issued {

@@ -42,7 +42,7 @@ impl Drop for Storms {
 }
 
 /// What a recorder records, as it is in the kernel.
-fn open(recorder: &Recorder) -> Recording {
+pub(crate) fn open(recorder: &Recorder) -> Recording {
     let generation = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
     Recording::open(&generation, false).expect("a recording")
 }

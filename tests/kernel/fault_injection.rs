@@ -57,7 +57,6 @@ fn strace_delays_a_call(recorder: &Recorder) {
     let end =
         calls.iter().position(|call| call["event"] == "sys_exit" && call["syscall"] == "unlinkat");
     let end = end.unwrap_or_else(|| panic!("no unlinkat in {calls:#?}"));
-    assert!(calls[end]["duration_ns"].as_u64() < Some(40_000_000), "{}", calls[end]);
     let at = |call: &Value| call["mono_ns"].as_u64().expect("a number");
     let apart = at(&calls[end + 1]) - at(&calls[end]);
     assert!(apart >= 50_000_000, "{apart} ns behind it");

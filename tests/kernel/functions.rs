@@ -173,8 +173,9 @@ fn the_graph_of_a_program_with_threads() {
     assert!(duration("top") > duration("middle") && duration("middle") > duration("leaf"));
 
     // As a graph, with the system call of `top` in it.
+    let pid = first["pid"].to_string();
     let graph = ["dump", "--last", "1h", "--graph", "--event", "function,sys_enter"];
-    let output = recorder.flightctl(&[&graph[..], &["--comm", "functions"]].concat());
+    let output = recorder.flightctl(&[&graph[..], &["--pid", &pid]].concat());
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
     let column = output.lines().find_map(|line| line.find("top(0x7, ")).expect("top");
     let texts: Vec<&str> = output.lines().filter_map(|line| line.get(column..)).collect();

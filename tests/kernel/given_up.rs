@@ -4,9 +4,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use flightrec_tests::{Recorder, c_program, online_cpus};
+use flightrec_format::totals::CpuTotals;
+use flightrec_tests::{PATIENCE, Recorder, c_program, online_cpus, wait_until};
 use serde_json::Value;
 
+use crate::fairness::open;
 use crate::support::{Printed, run, snapshot, start};
 
 /// Strings are given up long before calls are refused.
@@ -23,7 +25,12 @@ fn renames(recorder: &Recorder, dir: &Path) -> Printed {
     // 1 % of a second, and the mean of what may be spent with the paths and without.
     let (least, most) = (10e6 / (call + 2.0 * string), 10e6 / call);
     let rate = (least * most).sqrt().round().to_string();
-    let cpu = online_cpus().last().expect("a CPU").to_string();
+    let cpu = *online_cpus().last().expect("a CPU");
+    // Something else may have made it give up strings already.
+    let has_all = |of: &CpuTotals| usize::from(of.cpu) != cpu || of.given == 0;
+    let live = open(recorder);
+    assert!(wait_until(PATIENCE, || live.counters().cpus.iter().all(has_all)), "it has not all");
+    let cpu = cpu.to_string();
     run(&c_program("counted", &[]), &["renames", &dir.to_string_lossy(), &rate, "4", &cpu])
 }
 

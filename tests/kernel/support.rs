@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, Generation};
+use flightrec_format::totals::lane_of;
 use flightrec_tests::{Options, Recorder, Snapshot, key_values, require_kernel};
 use flightrec_vmcore::synthetic::{self, Image};
 use serde_json::Value;
@@ -154,13 +155,21 @@ fn parse(line: &str) -> Line {
 }
 
 /// Whether a dump succeeded, and nothing is missing in its window but events of lane `trace` that
-/// met others there, which any interrupt can make happen; tests of that lane's kinds count those.
+/// met others there, which any interrupt can make happen: refused by the probes, or their program
+/// skipped by the kernel. Tests of that lane's kinds count those.
 pub(crate) fn is_whole(output: &Output) -> bool {
     let said = String::from_utf8_lossy(&output.stderr);
-    let mut gaps = said.lines().filter(|line| line.starts_with("gap: ")).peekable();
-    let is_meeting = |gap: &str| gap.contains(", lane trace, ") && gap.ends_with(" busy)");
+    let is_loss = |line: &&str| line.starts_with("gap: ") || line.contains("the kernel skipped ");
+    let mut losses = said.lines().filter(is_loss).peekable();
+    let is_meeting = |loss: &str| match loss.strip_prefix("gap: ") {
+        Some(gap) => gap.contains(", lane trace, ") && gap.ends_with(" busy)"),
+        None => loss
+            .split_once(" of ")
+            .and_then(|(_, program)| program.split(' ').next())
+            .is_some_and(|program| lane_of(program) == Some(Lane::Trace)),
+    };
     output.status.success()
-        || (output.status.code() == Some(3) && gaps.peek().is_some() && gaps.all(is_meeting))
+        || (output.status.code() == Some(3) && losses.peek().is_some() && losses.all(is_meeting))
 }
 
 /// A dump that must be whole.

@@ -2,14 +2,12 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::ring::{LaneStream, Reason};
+use flightrec_format::totals::lane_of;
 
 use super::{coverages, detached};
 use crate::holes::Holes;
 use crate::source::Recording;
 use crate::window::Window;
-
-/// The programs that record system calls, by what their names have.
-const PROGRAMS: [&str; 2] = ["sys_enter", "sys_exit"];
 
 /// Those of a recording of which the events of `read` are read.
 pub fn holes(recording: &Recording, read: Window) -> Holes {
@@ -60,7 +58,7 @@ fn is_uncounted(recording: &Recording) -> bool {
     let skipped = |(name, n): &(String, u64)| {
         let before = recording.before.iter().flat_map(|before| &before.misses);
         let n_before = before.filter(|(other, _)| other == name).map(|(_, n)| *n).max();
-        PROGRAMS.iter().any(|program| name.contains(program)) && n_before.unwrap_or(0) != *n
+        lane_of(name) == Some(Lane::Syscall) && n_before.unwrap_or(0) != *n
     };
     totals.cpus.iter().any(|cpu| has_no_ring(&cpu.no_ring)) || totals.misses.iter().any(skipped)
 }

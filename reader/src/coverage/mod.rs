@@ -15,7 +15,7 @@ pub use told::told;
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
 use flightrec_format::meta::{Lacking, Meta, SwitchedOff};
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
-use flightrec_format::totals::Totals;
+use flightrec_format::totals::{Totals, lane_of};
 
 use self::unknown::Unknown;
 use crate::marks;
@@ -183,10 +183,22 @@ impl Report {
                 .lanes
                 .iter()
                 .all(|lane| !self.is_asked(lane.lane) || self.is_lane_complete(lane))
-            && self.unrecorded().next().is_none()
-            // Skipped program runs are counted since the start, and known to be in the window only
-            // if all is.
-            && !(self.from_start && self.missed().next().is_some())
+            && !Lane::RINGS
+                .into_iter()
+                .any(|lane| self.is_asked(lane) && self.is_lane_uncounted(Some(lane)))
+            && !self.is_lane_uncounted(None)
+    }
+
+    /// Whether events of a lane are missing that its rings do not count: on a CPU without a ring,
+    /// or where the kernel skipped a program. `None`: of any lane, it is not known which.
+    fn is_lane_uncounted(&self, lane: Option<Lane>) -> bool {
+        let lacks_ring = |(_, events): (u16, [u64; RING_LANES])| {
+            lane.is_some_and(|lane| events.get(lane as usize).is_some_and(|n| *n != 0))
+        };
+        // Skipped program runs are counted since the start, and known to be in the window only if
+        // all is.
+        let mut missed = self.missed().filter(|_| self.from_start);
+        self.unrecorded().any(lacks_ring) || missed.any(|(program, _)| lane_of(program) == lane)
     }
 
     fn is_lane_complete(&self, lane: &Coverage) -> bool {
@@ -265,7 +277,8 @@ impl Report {
     pub fn lacking_unasked(&self) -> Vec<Lane> {
         let lacks = |lane: &Lane| {
             let mut of = self.lanes.iter().filter(|of| of.lane == *lane);
-            !self.is_off(*lane) && of.any(|of| !self.is_lane_complete(of))
+            let is_complete = of.all(|of| self.is_lane_complete(of));
+            !self.is_off(*lane) && (!is_complete || self.is_lane_uncounted(Some(*lane)))
         };
         Lane::RINGS.into_iter().filter(|lane| !self.is_asked(*lane) && lacks(lane)).collect()
     }

@@ -106,6 +106,30 @@ fn skipped_runs_fail_only_a_window_that_surely_has_them() {
 }
 
 #[test]
+fn skipped_runs_count_where_their_lane_is_asked_for() {
+    let told = |program: &str, asked: Lane| {
+        let totals = Totals { misses: vec![(program.into(), 1)], ..totals() };
+        let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
+        let recording = Collector::new(meta).finish(totals);
+        let window = Window { from: 10 * S, until: 30 * S };
+        let report = Report::new(&recording, window, 30 * S).of_lanes(|lane| lane == asked);
+        let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC);
+        (report.is_complete(), lines.join("\n"))
+    };
+    let (complete, text) = told("contention_begin", Lane::Syscall);
+    assert!(
+        complete && text.contains("complete on CPUs 0 in lanes syscall, sched, task"),
+        "{text}"
+    );
+    assert!(text.contains("events of lane trace: no event of it is asked for"), "{text}");
+    assert!(text.contains("skipped 1 run of contention_begin"), "{text}");
+    assert!(!told("contention_begin", Lane::Trace).0);
+    assert!(!told("sys_exit", Lane::Syscall).0 && told("sys_exit", Lane::Sched).0);
+    // It says which thread runs, and so whose all other events are.
+    assert!(!told("sched_switch", Lane::Trace).0);
+}
+
+#[test]
 fn a_ring_that_was_written_and_is_not_there_is_missing() {
     let mut totals = totals();
     totals.cpus[0].events[1] = Counts::first([7, 0, 0, 5]);
