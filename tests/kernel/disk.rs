@@ -98,7 +98,7 @@ impl Drop for Loop {
 }
 
 /// Events of the lane that were refused or skipped, on all devices.
-fn lost(recorder: &Recorder) -> u64 {
+pub(crate) fn lost(recorder: &Recorder) -> u64 {
     lost_of_trace(&status(recorder), &["block_"])
 }
 

@@ -101,8 +101,10 @@ fn the_kernels_own_tracer_has_the_same() {
     let of_kind = |kind: &str| recorded.iter().find(|event| event["event"] == kind).expect("one");
     let victim = of_kind("oom_victim");
     assert_eq!(victim["target_comm"], "bad_end", "{victim}");
-    let compaction = of_kind("compaction");
-    assert_eq!((&compaction["order"], &compaction["mode"]), (&(-1).into(), &"sync".into()));
+    // The kernel compacts on its own account as well.
+    let asked = |of: &&&Value| of["order"] == -1 && of["mode"] == "sync";
+    let mut compactions = recorded.iter().filter(|event| event["event"] == "compaction");
+    assert!(compactions.any(|of| asked(&of)), "{recorded:#?}");
 
     // Who asks for the victim finds it, whoever was the one that needed memory.
     let pid = victim["target_tid"].to_string();

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use flightrec_tests::{Ftrace, Recorder, c_program};
+use flightrec_tests::{Ftrace, PATIENCE, Recorder, c_program, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
-use crate::support::{dump, run, start};
+use crate::support::{dump, lost_of_trace, run, start};
 
 /// Memory of the tracer for each CPU.
 const TRACE_KIB: usize = 4096;
@@ -22,6 +22,11 @@ fn connections(args: &[&str]) -> u32 {
 fn events(recorder: &Recorder, kind: &str, port: u32) -> Vec<Value> {
     let events = valid_dump(recorder, &["--last", "1h", "--event", kind]).into_iter();
     events.filter(|event| event["local_port"] == port || event["remote_port"] == port).collect()
+}
+
+/// Events of connections that were refused or skipped so far.
+fn lost(recorder: &Recorder) -> u64 {
+    lost_of_trace(&status(recorder), &["inet_sock", "tcp_"])
 }
 
 /// The changes of state, by how often each happened.
@@ -58,14 +63,20 @@ fn counted(status: &Value) -> u64 {
 fn connections_are_those_that_the_kernel_traces() {
     let recorder = start("");
     for (family, host) in [("4", "127.0.0.1"), ("6", "::1")] {
+        let before = lost(&recorder);
         let trace = Ftrace::start(&["sock/inet_sock_set_state"], TRACE_KIB).expect("ftrace");
         let port = connections(&[family, "50"]);
+        // The last change of a connection may come in ksoftirqd, after its processes' end.
+        let told = || events(&recorder, "sock_state", port);
+        let is_lost = || lost(&recorder) > before;
+        let are_closed = || is_lost() || changes(&told()).get("LAST_ACK CLOSE") == Some(&50);
+        assert!(wait_until(PATIENCE, are_closed), "{family}: {:?}", changes(&told()));
         let trace = trace.stop().expect("the trace");
-        let events = events(&recorder, "sock_state", port);
+        let (events, is_lost) = (told(), is_lost());
         let changes = changes(&events);
-        assert_eq!(changes, traced(&trace, port), "{family}");
+        assert!(is_lost || changes == traced(&trace, port), "{family}: {changes:?}");
         for change in ["CLOSE SYN_SENT", "SYN_SENT ESTABLISHED", "ESTABLISHED CLOSE_WAIT"] {
-            assert_eq!(changes.get(change), Some(&50), "{change}: {changes:?}");
+            assert!(is_lost || changes.get(change) == Some(&50), "{change}: {changes:?}");
         }
         let ends = |event: &Value| {
             ["local", "remote"].into_iter().all(|end| event[end] == host)
@@ -110,6 +121,7 @@ fn who_is_refused_and_who_gets_no_answer() {
     let refused = changes(&events(&recorder, "sock_state", port));
     assert_eq!(refused.get("SYN_SENT CLOSE"), Some(&1), "{refused:?}");
 
+    let before = lost(&recorder);
     let trace = Ftrace::start(&["tcp/tcp_retransmit_skb"], TRACE_KIB).expect("ftrace");
     // The first one is sent again after a second (`TCP_TIMEOUT_INIT`, include/net/tcp.h).
     let port = connections(&["silent", "3500"]);
@@ -117,7 +129,9 @@ fn who_is_refused_and_who_gets_no_answer() {
     let again = events(&recorder, "tcp_retransmit", port);
     let to = format!("dport={port} ");
     let traced = trace.lines().filter(|line| line.contains(&to)).count();
-    assert!(traced > 0 && again.len() == traced, "{}, traced {traced}", again.len());
+    let missing = traced.checked_sub(again.len()).expect("no more than the kernel's");
+    let lost = lost(&recorder) - before;
+    assert!(traced > 0 && missing as u64 <= lost, "{missing} of {traced} missing, {lost} lost");
     for event in again {
         assert_eq!((&event["state"], &event["remote"]), (&"SYN_SENT".into(), &"127.0.0.1".into()));
         assert_eq!(event["context"], "softirq");

@@ -142,7 +142,7 @@ fn rotel_takes_all_of_it() {
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("journal");
     wait_for_lock(&file);
-    let output = recorder.flightctl(&["snapshot", "--last", "3s", "--reason", "a lock"]);
+    let output = recorder.flightctl(&["snapshot", "--last", "1m", "--reason", "a lock"]);
     assert!(output.status.success(), "{output:?}\n{}", recorder.log());
     let from = recorder.sandbox().state_dir().join("snapshots");
     let is_there = |path: &PathBuf| path.extension().is_some_and(|of| of == "flight");
@@ -270,7 +270,7 @@ fn nothing_that_is_hidden_is_told() {
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("sekret-journal");
     wait_for_lock(&file);
-    let output = recorder.flightctl(&["snapshot", "--last", "3s", "--reason", "a lock"]);
+    let output = recorder.flightctl(&["snapshot", "--last", "1m", "--reason", "a lock"]);
     assert!(output.status.success(), "{output:?}\n{}", recorder.log());
     recorder.terminate().expect("its end");
     let snapshots = recorder.sandbox().state_dir().join("snapshots");

@@ -7,16 +7,21 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use flightrec_tests::Recorder;
+use jiff::Timestamp;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::disk::Loop;
+use crate::disk::{self, Loop};
 use crate::json::valid_dump;
 use crate::support::{share_recorder, start};
 
-/// A report of the last minute, which must be complete.
+/// A report of all that was recorded.
 fn report(recorder: &Recorder, args: &[&str]) -> Value {
-    let common = ["--last", "1h", "--format", "json", "--top", "1000"];
+    report_of(recorder, &[args, &["--last", "1h"]].concat())
+}
+
+fn report_of(recorder: &Recorder, args: &[&str]) -> Value {
+    let common = ["--format", "json", "--top", "1000"];
     let output = recorder.flightctl(&[&["report"], args, &common[..]].concat());
     assert!(output.status.success(), "{args:?}: {output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -166,7 +171,8 @@ fn run_queue_delays_are_those_of_perf(recorder: &Recorder) {
         let by_hogs =
             |of: &&Value| of["name"].as_str().is_some_and(|n| n.starts_with("report-hog"));
         assert_eq!(by.iter().filter(by_hogs).count(), 2, "{by:?}");
-        let ns: u64 = by.iter().map(|of| number(of, "ns")).sum();
+        let others = delays[&tid]["ran_instead_others_ns"].as_u64().unwrap_or(0);
+        let ns = by.iter().map(|of| number(of, "ns")).sum::<u64>() + others;
         assert!(ns as f64 / 1e6 > told * 0.9 - unknown, "{told}: {by:?}");
     }
 }
@@ -175,22 +181,23 @@ fn run_queue_delays_are_those_of_perf(recorder: &Recorder) {
 fn requests_to_disks_are_those_that_the_kernel_counts() {
     let recorder = start("[rings]\ntrace = \"16MiB\"");
     let disk = Loop::new("mq-deadline");
-    let before = disk.stat();
+    let (before, lost) = (disk.stat(), disk::lost(&recorder));
+    // Another test may have had a device of this name before.
+    let since = Timestamp::now().to_string();
     disk.read(400);
     disk.write(4);
     let after = disk.stat();
     let counted: Vec<u64> = after.iter().zip(before).map(|(now, then)| now - then).collect();
     let device = Path::new(disk.device()).file_name().expect("a name").to_string_lossy();
-    let requests = report(&recorder, &["block", "--device", disk.device(), "--hist"]);
+    let of_device = ["block", "--device", disk.device(), "--hist", "--since", &since];
+    let requests = report_of(&recorder, &of_device);
     let of = |op: &str| rows(&requests).iter().find(|row| row["op"] == op);
     let sums = |op: &str| of(op).map_or((0, 0), |row| (number(row, "count"), number(row, "bytes")));
     let told = [sums("read"), sums("write"), sums("flush")];
     // Of ends that no program saw, the kernel's trace tells (`disk::`): there are none.
-    assert_eq!(
-        [told[0].0, told[0].1 / 512, told[1].0, told[1].1 / 512, told[2].0],
-        counted[..],
-        "{requests}"
-    );
+    let told_counts = [told[0].0, told[0].1 / 512, told[1].0, told[1].1 / 512, told[2].0];
+    let is_lost = disk::lost(&recorder) > lost;
+    assert!(is_lost || told_counts == counted[..], "{counted:?}: {requests}");
     let reads = of("read").expect("reads");
     assert_eq!((&reads["device"], reads["untimed"].as_u64()), (&Value::from(&*device), Some(0)));
     let histogram = reads["histogram"].as_array().expect("a list");

@@ -10,10 +10,11 @@ fn recorders_do_not_disturb_each_other() {
     let me = gettid().as_raw() as u32;
     let first = start("");
     numbered_call(0);
-    let mut second = start("[rings]\nsyscall = \"2MiB\"");
+    let mut second = start("[rings]\nsyscall = \"8MiB\"");
     let began = monotonic_ns();
     numbered_call(1);
-    let both = [snapshot(&first), snapshot(&second)];
+    let second_has = snapshot(&second);
+    let both = [snapshot(&first), second_has];
     assert_ne!(both[0].meta.session, both[1].meta.session);
     assert_eq!(both[0].numbered_calls(me), [0, 1]);
     assert_eq!(both[1].numbered_calls(me), [1]);

@@ -81,7 +81,7 @@ fn who_sent_which_signal_to_whom(recorder: &Recorder) {
         faulty.trim().strip_prefix("pid=").expect("its pid").parse().expect("a number");
     // A timer's SIGALRM; `timeout` then ends its child by SIGTERM.
     let mut timed = Command::new("timeout")
-        .args(["--foreground", "0.1", "sleep", "60"])
+        .args(["--foreground", "1", "sleep", "60"])
         .spawn()
         .expect("timeout");
     let timed_pid = timed.id();

@@ -161,9 +161,18 @@ fn do_not_stand_back(recorder: &Recorder) {
     let is_ours = |task: &PathBuf| {
         fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim_end() == "flightd-sums")
     };
-    let tasks = fs::read_dir(tasks).expect("threads").flatten().map(|entry| entry.path());
-    let task = tasks.into_iter().find(is_ours).expect("the thread");
-    let tid = task.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("its id");
+    let find = || {
+        let tasks = fs::read_dir(&tasks).expect("threads").flatten().map(|entry| entry.path());
+        let task = tasks.into_iter().find(is_ours)?;
+        task.file_name().and_then(|name| name.to_str()?.parse().ok())
+    };
+    // It stands back itself a moment after it has begun.
+    let has_stood_back = |tid: &libc::id_t| {
+        // SAFETY: no memory is involved.
+        unsafe { libc::getpriority(libc::PRIO_PROCESS, *tid) > 0 }
+    };
+    assert!(wait_until(PATIENCE, || find().is_some_and(|tid| has_stood_back(&tid))));
+    let tid = find().expect("the thread");
     // SAFETY: no memory is involved.
     assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, tid, 0) }, 0);
 }

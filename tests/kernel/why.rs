@@ -341,9 +341,16 @@ fn shares_are_what_the_kernel_counts() {
     let (mut one, mut other) = (spin(), spin());
     thread::sleep(Duration::from_millis(300));
     let (tid, name) = (one.id(), one.id().to_string());
-    let (since, before) = (Timestamp::now(), schedstat(tid));
+    // Both at the same time, also where this thread loses its CPU between.
+    let at_once = || loop {
+        let (time, counted) = (Timestamp::now(), schedstat(tid));
+        if time.duration_until(Timestamp::now()) < jiff::SignedDuration::from_millis(1) {
+            return (time, counted);
+        }
+    };
+    let (since, before) = at_once();
     thread::sleep(Duration::from_secs(2));
-    let (until, after) = (Timestamp::now(), schedstat(tid));
+    let (until, after) = at_once();
     let times = [since, until].map(|time| time.to_string());
     let window = ["--since", &times[0], "--until", &times[1]];
     let asked = [&["why", "--format", "json", "--tid", &name], &window[..]].concat();
