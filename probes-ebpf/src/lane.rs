@@ -4,7 +4,7 @@
 //! exception that [`LaneState::busy`] refuses and counts: `sched_waking` of a thread that wakes
 //! itself runs with interrupts on (`try_to_wake_up`, kernel/sched/core.c, Linux 6.1), so an
 //! interrupt may bring another scheduling event in the middle of it. So plain stores suffice, and
-//! the store of `used`, last, publishes (`atomic::publish`). Readers: `format/src/live`. (On
+//! the store of `used`, last, publishes (`atomic::publish`). Readers: `crates/format/src/live`. (On
 //! PREEMPT_RT, signals are such an exception, too, as the lock under which they are sent sleeps
 //! there.)
 //!

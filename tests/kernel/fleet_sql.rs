@@ -122,7 +122,7 @@ fn metrics_of_the_dashboard_are_there() {
     let mut names = BTreeSet::new();
     quoted(&root.join("ctl/src/commands/metrics"), &mut names);
     names.append(&mut {
-        let source = fs::read_to_string(root.join("ship/src/metrics.rs")).expect("a source");
+        let source = fs::read_to_string(root.join("crates/ship/src/metrics.rs")).expect("a source");
         source.split('"').map(str::to_owned).collect()
     });
     let dashboard: Value = serde_json::from_str(RECORDERS).expect("JSON");

@@ -10,12 +10,12 @@ use crate::tool;
 /// What is installed; it takes minutes to compile, so only this command asks for it.
 const VERSION: &str = "0.20.2";
 
-/// Checks by cargo-deny, as deny.toml says.
+/// Checks by cargo-deny, as .cargo/deny.toml says.
 pub(crate) fn run() -> Result<()> {
     let program = tool::install("cargo-deny", VERSION, &[])?;
     let deny = |args: &[&str]| {
         let mut command = Command::new(&program);
-        command.current_dir(repository()).args(args);
+        command.current_dir(repository()).args(args).args(["--config", ".cargo/deny.toml"]);
         command
     };
     let offline = ["licenses", "bans", "sources"];

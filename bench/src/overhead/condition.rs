@@ -28,7 +28,7 @@ const EVENTS: [&str; 6] = [
     "sched:sched_wakeup_new",
     "sched:sched_migrate_task",
 ];
-/// A process of this age is no longer young to the budget (`format/src/abi/share.rs`), s.
+/// A process of this age is no longer young to the budget (`crates/format/src/abi/share.rs`), s.
 const OLDER: f64 = 2.8;
 /// A process of this age that publishes for which spans its threads work has been found, s.
 const FOUND: f64 = 4.0;

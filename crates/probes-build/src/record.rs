@@ -18,9 +18,9 @@ pub const RECORD: &str = "probes-ebpf/prebuilt/probes.toml";
 /// compilers and linkers by their versions.
 const SOURCES: [&str; 8] = [
     "crates/probes-build/src/compile.rs", // the flags
-    "format/Cargo.toml",
-    "format/src/abi",
-    "format/src/lib.rs",
+    "crates/format/Cargo.toml",
+    "crates/format/src/abi",
+    "crates/format/src/lib.rs",
     "probes-ebpf/Cargo.lock",
     "probes-ebpf/Cargo.toml",
     "probes-ebpf/rust-toolchain.toml",

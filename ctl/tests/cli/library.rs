@@ -15,10 +15,10 @@ use crate::disk::{Disk, calls};
 use crate::vmcore::{died_while_recording, file, image};
 
 #[expect(dead_code, reason = "its `main` is the example's")]
-#[path = "../../../reader/examples/count_by_call.rs"]
+#[path = "../../../crates/reader/examples/count_by_call.rs"]
 mod count_by_call;
 #[expect(dead_code, reason = "its `main` is the example's")]
-#[path = "../../../reader/examples/longest_wait.rs"]
+#[path = "../../../crates/reader/examples/longest_wait.rs"]
 mod longest_wait;
 
 #[test]

@@ -15,7 +15,7 @@ mod gaps;
 mod json;
 mod lacking;
 mod later;
-#[path = "../../../format/tests/pages/later_pages.rs"]
+#[path = "../../../crates/format/tests/pages/later_pages.rs"]
 mod later_pages;
 mod library;
 mod memory;

@@ -12,7 +12,7 @@ use super::Record;
 /// Kinds of event that are switched together.
 ///
 /// A new one takes a line in each function here, its key in [`Record`] and in
-/// `config/flightd.toml`, and its `ENABLE_…` bit in `format/src/abi/state.rs`.
+/// `config/flightd.toml`, and its `ENABLE_…` bit in `crates/format/src/abi/state.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
     /// System calls.

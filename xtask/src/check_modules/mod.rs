@@ -37,12 +37,13 @@ pub(crate) fn run() -> Result<()> {
 
 /// The folders of the repository that are crates: those of the workspace, and the probes.
 fn packages(root: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(root).with_context(|| root.display().to_string())?;
     let mut packages = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.join("Cargo.toml").is_file() && path.join("src").is_dir() {
-            packages.push(path);
+    for folder in [root.to_path_buf(), root.join("crates"), root.join("tests")] {
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            if path.join("Cargo.toml").is_file() && path.join("src").is_dir() {
+                packages.push(path);
+            }
         }
     }
     packages.sort();

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::markdown;
 
 /// A page by its path in the repository; `reference/…` are made from the programs
-/// (`manual/src/markdown`), all others are files.
+/// (`crates/manual/src/markdown`), all others are files.
 pub(super) type Page = &'static str;
 
 /// The parts, each a heading of the contents, with their pages.
@@ -59,7 +59,7 @@ pub(super) const PARTS: &[(&str, &[Page])] = &[
             "docs/json.md",
             "docs/kernels.md",
             "docs/compatibility.md",
-            "FORMAT.md",
+            "crates/format/FORMAT.md",
         ],
     ),
     (

@@ -121,13 +121,13 @@ mod tests {
     #[test]
     fn links_lead_into_the_book_or_to_the_repository() {
         let text = "[a](../README.md#use-it) [b](why.md) [c](../config/flightd.toml)\n\
-                    [d](../reader/src/lib.rs) [e](#here) [f](https://example.org) ![g](page.png)\n";
+                    [d](../ctl/src/lib.rs) [e](#here) [f](https://example.org) ![g](page.png)\n";
         let book = rewritten("docs/page.md", text).unwrap();
         assert_eq!(
             book,
             format!(
                 "[a](../index.md#use-it) [b](why.md) [c](../reference/flightd.toml.md)\n\
-                 [d]({REPOSITORY}/reader/src/lib.rs) [e](#here) [f](https://example.org) \
+                 [d]({REPOSITORY}/ctl/src/lib.rs) [e](#here) [f](https://example.org) \
                  ![g](page.png)\n"
             )
         );
@@ -138,7 +138,7 @@ mod tests {
         for (from, to, path) in [
             ("index.md", "docs/why.md", "docs/why.md"),
             ("docs/guides/disk.md", "docs/why.md", "../why.md"),
-            ("docs/guides/disk.md", "FORMAT.md", "../../FORMAT.md"),
+            ("docs/guides/disk.md", "crates/a.md", "../../crates/a.md"),
             ("docs/why.md", "reference/flightd.md", "../reference/flightd.md"),
         ] {
             assert_eq!(relative(from, to), path);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 
-const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/flight-ship.toml");
+const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/flight-ship.toml");
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("f.toml"))

@@ -2,7 +2,7 @@
 # Writes ioctl.txt: the requests of ioctl(2), `number name` a line, by number, from what the kernel
 # publishes.
 #
-#   sh reader/src/names/ioctl.sh "$(cargo metadata --format-version 1 | jq -r '.packages[]|select(.name=="linux-raw-sys").manifest_path')"
+#   sh crates/reader/src/names/ioctl.sh "$(cargo metadata --format-version 1 | jq -r '.packages[]|select(.name=="linux-raw-sys").manifest_path')"
 #
 # Most come from the crate linux-raw-sys (its constants are the kernel's uapi headers, by bindgen,
 # for x86_64); what it lacks, from the headers of this machine (Debian: linux-libc-dev), by the C

@@ -7,7 +7,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::counter;
 use flightrec_format::decode::Plain;
 
-const FORMAT: &str = include_str!("../../../FORMAT.md");
+const FORMAT: &str = include_str!("../../FORMAT.md");
 
 /// The tables of FORMAT.md: the kinds; and, for each lane, the fields of those that have fixed
 /// ones.

@@ -12,10 +12,10 @@ type Schema = (&'static str, &'static str);
 
 /// All of them.
 pub(super) const ALL: [Schema; 4] = [
-    ("flightctl-dump.schema", include_str!("../../../docs/flightctl-dump.schema.json")),
-    ("flightctl-report.schema", include_str!("../../../docs/flightctl-report.schema.json")),
-    ("flightctl-diff.schema", include_str!("../../../docs/flightctl-diff.schema.json")),
-    ("flightctl-why.schema", include_str!("../../../docs/flightctl-why.schema.json")),
+    ("flightctl-dump.schema", include_str!("../../../../docs/flightctl-dump.schema.json")),
+    ("flightctl-report.schema", include_str!("../../../../docs/flightctl-report.schema.json")),
+    ("flightctl-diff.schema", include_str!("../../../../docs/flightctl-diff.schema.json")),
+    ("flightctl-why.schema", include_str!("../../../../docs/flightctl-why.schema.json")),
 ];
 
 /// The page of a schema: its fields as a list, nested ones by their paths.

@@ -1,4 +1,4 @@
-// The page's data (export/src/page/model.rs), and the rows of the timeline unpacked.
+// The page's data (crates/export/src/page/model.rs), and the rows of the timeline unpacked.
 
 const data = JSON.parse(byId("data").textContent);
 

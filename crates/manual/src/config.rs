@@ -24,7 +24,7 @@ pub(crate) const FILES: [File; 2] = [
     File {
         name: "flightd.toml",
         about: "configuration of the flight recorder's daemon",
-        text: include_str!("../../config/flightd.toml"),
+        text: include_str!("../../../config/flightd.toml"),
         example: (
             "Larger rings for system calls, and access for another group:",
             &[
@@ -41,7 +41,7 @@ pub(crate) const FILES: [File; 2] = [
     File {
         name: "flight-ship.toml",
         about: "configuration of what ships the flight recorder's snapshots and sums",
-        text: include_str!("../../config/flight-ship.toml"),
+        text: include_str!("../../../config/flight-ship.toml"),
         example: (
             "To a bucket of a server of one's own, without any strings of programs:",
             &[
