@@ -9,9 +9,9 @@ use std::time::Duration;
 use flightrec_format::abi::page::PAGE_SIZE;
 
 use crate::exit::Exit;
-use crate::human::bytes;
 use crate::memory;
 use flightrec_cli::note;
+use flightrec_format::human::bytes;
 
 /// Below this nothing can be read; what is asked for is then held as far as it goes.
 const LEAST: u64 = 64 << 20;

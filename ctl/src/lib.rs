@@ -37,7 +37,6 @@ pub mod forward;
 pub mod frames;
 pub mod guard;
 pub mod help;
-pub mod human;
 pub mod json;
 pub mod narrowing;
 pub mod options;
@@ -56,6 +55,6 @@ pub mod value;
 pub mod zone;
 
 use flightrec_reader::{
-    amount, binaries, boots, control, coverage, fds, holes, kind, left_out, memory, names, observe,
+    binaries, boots, control, coverage, fds, holes, kind, left_out, memory, names, observe,
     pipeline, source, threads, wall, window, windows,
 };

@@ -8,9 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::guard;
-use crate::human::bytes;
 use crate::observe::{Meter, Observer};
 use flightrec_cli::note;
+use flightrec_format::human::bytes;
 
 /// What takes less time needs no line.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -8,7 +8,8 @@ use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 use core::ffi::c_void;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{
-    self, Exec, Fork, Rename, SHARES_FILES, SHARES_FS, STRING_MAX, StringStatus, TaskExit, kind,
+    self, Exec, Fork, Rename, SHARES_FILES, SHARES_FS, SHARES_NAME, STRING_MAX, StringStatus,
+    TaskExit, kind,
 };
 use flightrec_format::abi::state::{
     CpuState, ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_TASK, entered,
@@ -52,7 +53,11 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let ((files, fs), (own_files, own_fs)) = (parent.files_and_fs(), child.files_and_fs());
-    let shares = SHARES_FILES * u64::from(files == own_files) + SHARES_FS * u64::from(fs == own_fs);
+    let (name, own_name) = (parent.comm(), child.comm());
+    let has_its_name = name[0] == own_name[0] && name[1] == own_name[1];
+    let shares = SHARES_FILES * u64::from(files == own_files)
+        + SHARES_FS * u64::from(fs == own_fs)
+        + SHARES_NAME * u64::from(has_its_name);
     let body = Fork {
         parent_tid: parent.tid(),
         parent_tgid: parent.tgid(),
@@ -60,7 +65,7 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
         tgid: child.tgid(),
         start_time: child.start_time(),
         cgroup,
-        comm: comm_bytes(child.comm()),
+        comm: comm_bytes(own_name),
         shares,
     };
     let mut w = open(state, ROOM)?;

@@ -293,6 +293,25 @@ fn they_are_left_out_where_the_configuration_says_so() {
     assert_eq!(said.matches(line).count(), 1, "{said}");
 }
 
+/// The kernel names some of its threads before they are born.
+fn who_creates_threads_of_the_kernel_keeps_its_name(recorder: &Recorder) {
+    let disk = Loop::new("none");
+    output(Command::new("mkfs.ext4").args(["-q", disk.device()]));
+    let dir = TempDir::new().expect("directory");
+    // The journal of each ext4 has a thread.
+    output(Command::new("mount").arg(disk.device()).arg(dir.path()));
+    output(Command::new("umount").arg(dir.path()));
+    let args = ["--last", "1h", "--tid", "2"];
+    let births = valid_dump(recorder, &[&args[..], &["--event", "fork"]].concat());
+    let is_of_journal = |birth: &Value| {
+        birth["child_comm"].as_str().is_some_and(|name| name.starts_with("jbd2/loop"))
+    };
+    assert!(births.iter().any(is_of_journal), "{births:#?}");
+    let mut lines = dump(recorder, &args);
+    lines.retain(|line| line.tid == 2);
+    assert!(lines.iter().all(|line| line.comm == "kthreadd"), "{lines:#?}");
+}
+
 #[test]
 fn a_kernel_without_the_tracepoints_records_all_else() {
     let dir = TempDir::new().expect("directory");
@@ -321,5 +340,6 @@ fn a_kernel_without_the_tracepoints_records_all_else() {
 share_recorder!(
     a_call_has_the_requests_that_it_waited_for,
     a_page_fault_has_the_requests_that_it_waited_for,
-    a_request_has_no_address
+    a_request_has_no_address,
+    who_creates_threads_of_the_kernel_keeps_its_name
 );

@@ -19,7 +19,7 @@ fn recorder() -> Recorder {
 }
 
 /// Waits until all that happened before this is in the files.
-fn drained(recorder: &Recorder) {
+pub(crate) fn drained(recorder: &Recorder) {
     let now = monotonic_ns();
     let of = |store: &serde_json::Value| store["behind_seconds"].as_f64();
     wait_for(recorder, "drained", |store| {

@@ -9,12 +9,16 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::live::{Generation, Recording};
 use flightrec_format::ring::{Gap, Reason, Rings, Scope};
 use flightrec_tests::{
-    Files, PATIENCE, Recorder, c_program, die_with_parent, numbered_call, wait_until,
+    Files, PATIENCE, Recorder, c_program, die_with_parent, numbered_call, online_cpus, pin_to_cpu,
+    wait_until,
 };
+use jiff::Timestamp;
 use nix::sys::signal::Signal;
 use nix::unistd::{Group, User, gettid};
 use serde_json::Value;
 
+use crate::files::drained;
+use crate::json::valid_dump;
 use crate::support::{snapshot, start, without_limit};
 use crate::unprivileged::USER;
 
@@ -334,6 +338,62 @@ fn what_was_overwritten_is_counted() {
         told[stream.lane() as usize] += gaps.iter().filter_map(Gap::missing).sum::<u64>();
     }
     assert_eq!(told, missing);
+}
+
+/// An exit after a loss may be of another call than the entry before it: then no duration is told,
+/// unless the thread did not run meanwhile.
+#[test]
+fn no_call_takes_as_long_as_what_is_missing_in_it() {
+    let mut recorder = start(&format!("[rings]\nsyscall = \"64KiB\"\nsched = \"32MiB\"\n{BUSY}"));
+    // What the recorder measured at its start has gone through these rings.
+    drained(&recorder);
+    let mut cat =
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
+    let stat = format!("/proc/{}/stat", cat.id());
+    let sleeps = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
+    assert!(wait_until(PATIENCE, sleeps), "it does not wait for its input");
+    let asleep = Instant::now();
+    // What is missing begins after the last event before it: not at the beginning of that wait.
+    for cpu in online_cpus() {
+        let others = move || {
+            pin_to_cpu(cpu);
+            (0..100).for_each(numbered_call);
+        };
+        std::thread::spawn(others).join().expect("calls");
+    }
+    drained(&recorder);
+    let dd: &[&str] = &["dd", "if=/dev/zero", "of=/dev/null", "bs=1"];
+    let load = Load::start(&vec![dd; online_cpus().len()]);
+    // Each of these sleeps has an entry and an exit that are recorded apart.
+    let moment = || Timestamp::now().to_string();
+    let (since, mut longest) = (moment(), Duration::ZERO);
+    let are_lost = || store(&recorder)["lost_events"]["syscall"].as_u64() > Some(1_000_000);
+    let mut looked = Instant::now();
+    while looked.elapsed() < Duration::from_millis(500) || !are_lost() {
+        let begun = Instant::now();
+        std::thread::sleep(Duration::from_millis(1));
+        longest = longest.max(begun.elapsed());
+        if looked.elapsed() > Duration::from_secs(1) {
+            looked = Instant::now();
+        }
+    }
+    let until = moment();
+    drop(load);
+    let slept = asleep.elapsed();
+    drop(cat.stdin.take());
+    assert!(cat.wait().expect("wait").success());
+    recorder.stop();
+    let durations = |tid: u32, call: &str, window: &[&str]| -> Vec<Duration> {
+        let args = ["--event", "sys_exit", "--syscall", call, "--tid", &tid.to_string()];
+        let exits = valid_dump(&recorder, &[&args[..], window].concat()).into_iter();
+        exits.filter_map(|exit| exit["duration_ns"].as_u64()).map(Duration::from_nanos).collect()
+    };
+    let window = ["--since", &since, "--until", &until];
+    let shown = durations(gettid().as_raw() as u32, "clock_nanosleep", &window);
+    let is_right = |took: &Duration| *took <= longest;
+    assert!(shown.iter().all(is_right), "{longest:?} {shown:?}");
+    let read = durations(cat.id(), "read", &["--all"]).into_iter().max();
+    assert!(read >= Some(slept), "{read:?}, asleep for {slept:?}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ const LONGEST: Duration = Duration::from_secs(40);
 /// Operations a second of the slow disk.
 const SLOW_IOPS: &str = "20";
 /// Incidents on the slow disk.
-const SLOW: [&str; 11] = [
+const SLOW: [&str; 12] = [
     "01-lock-convoy",
     "05-writeback",
     "12-io-uring",
@@ -39,6 +39,7 @@ const SLOW: [&str; 11] = [
     "37-flock-fsync",
     "43-sysv-sem",
     "47-shared-mutex",
+    "49-lease",
     "51-uring-read",
     "59-fsfreeze",
 ];

@@ -161,6 +161,14 @@ const NEEDS: &[Need] = &[
         otherwise: "install zstd",
     },
     Need {
+        what: "mkfs.ext4",
+        why: "makes a file system that has a kernel thread, in a test",
+        scope: Scope::Test,
+        is_there: || probe(Command::new("mkfs.ext4").arg("-V")).is_some(),
+        packages: &["e2fsprogs"],
+        otherwise: "install e2fsprogs",
+    },
+    Need {
         what: "tmux",
         why: "gives flightctl top a terminal, in a test",
         scope: Scope::Test,

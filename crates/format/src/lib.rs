@@ -31,6 +31,8 @@ pub mod failure;
 #[cfg(feature = "std")]
 pub mod file;
 #[cfg(feature = "std")]
+pub mod human;
+#[cfg(feature = "std")]
 pub mod identity;
 #[cfg(feature = "std")]
 pub mod kept;

@@ -1,5 +1,9 @@
 //! When system calls, or requests to disks, may be missing.
 
+use flightrec_format::abi::page::Lane;
+use flightrec_format::ring::Gap;
+use rustc_hash::FxHashMap;
+
 /// Stretches of time in which events of any process may be missing, on any CPU. (What the quiet
 /// ring left out, [`crate::left_out::LeftOuts`] tells by process, and when no calls were recorded, the
 /// recorder's own events do.)
@@ -11,12 +15,17 @@ pub struct Holes {
     whole: u64,
     /// In order; none touch.
     all: Vec<(u64, u64)>,
+    /// When recorded calls of a CPU are missing, so that a call may have an entry alone, or an exit;
+    /// in order, none touch. A call that was refused has neither.
+    losses: FxHashMap<u16, Vec<(u64, u64)>>,
+    /// When switches of threads may be missing; in order, none touch.
+    unscheduled: Vec<(u64, u64)>,
 }
 
 impl Holes {
     /// None from `begins` on.
     pub fn new(begins: u64) -> Self {
-        Self { begins, whole: 0, all: Vec::new() }
+        Self { begins, ..Self::default() }
     }
 
     /// Adds some.
@@ -50,7 +59,79 @@ impl Holes {
         } else {
             self.begins = self.since(from);
         }
-        self.all = next.all;
+        (self.all, self.losses, self.unscheduled) = (next.all, next.losses, next.unscheduled);
+    }
+
+    /// Events are missing in a gap.
+    pub fn miss(&mut self, gap: &Gap) {
+        let moments = [(gap.from, gap.until)];
+        match gap.lane {
+            Lane::Syscall => {
+                self.extend(moments);
+                if gap.splits_pairs() {
+                    self.lose(gap.cpu, moments);
+                }
+            }
+            Lane::Sched => self.unschedule(moments),
+            _ => {}
+        }
+    }
+
+    /// Recorded calls of a CPU are missing between these moments.
+    pub fn lose(&mut self, cpu: u16, losses: impl IntoIterator<Item = (u64, u64)>) {
+        let mut losses = losses.into_iter().filter(|(from, until)| from < until).peekable();
+        if losses.peek().is_some() {
+            let of_cpu = self.losses.entry(cpu).or_default();
+            of_cpu.extend(losses);
+            crate::left_out::merge(of_cpu);
+        }
+    }
+
+    /// Switches of threads may be missing between these moments.
+    pub fn unschedule(&mut self, gaps: impl IntoIterator<Item = (u64, u64)>) {
+        self.unscheduled.extend(gaps.into_iter().filter(|(from, until)| from < until));
+        crate::left_out::merge(&mut self.unscheduled);
+    }
+
+    /// What was before a moment is no more than when all calls were there.
+    pub fn settle(&mut self, now: u64) {
+        self.begins = self.since(now);
+        self.all.retain(|(_, until)| *until > now);
+        for lost in self.losses.values_mut().chain([&mut self.unscheduled]) {
+            lost.retain(|(_, until)| *until > now);
+            for (from, _) in lost.iter_mut() {
+                *from = now.max(*from);
+            }
+        }
+        self.losses.retain(|_, lost| !lost.is_empty());
+    }
+
+    /// Whether recorded calls are missing anywhere.
+    #[inline]
+    pub fn has_losses(&self) -> bool {
+        !self.losses.is_empty()
+    }
+
+    /// Whether recorded calls are missing between two moments, of a CPU or of any.
+    #[inline]
+    pub fn loses(&self, from: u64, until: u64, cpu: Option<u16>) -> bool {
+        if self.losses.is_empty() {
+            return false;
+        }
+        let has = |losses: &Vec<(u64, u64)>| {
+            let first = losses.partition_point(|(_, end)| *end <= from);
+            losses.get(first).is_some_and(|(begin, _)| *begin < until)
+        };
+        match cpu {
+            Some(cpu) => self.losses.get(&cpu).is_some_and(has),
+            None => self.losses.values().any(has),
+        }
+    }
+
+    /// Whether all switches of threads between two moments are there.
+    pub fn has_switches(&self, from: u64, until: u64) -> bool {
+        let first = self.unscheduled.partition_point(|(_, end)| *end <= from);
+        self.unscheduled.get(first).is_none_or(|(begin, _)| *begin >= until)
     }
 
     /// From when on all calls are there, up to a moment; that moment, where some may be missing
@@ -70,6 +151,30 @@ impl Holes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn losses_are_found_between_two_moments() {
+        let mut holes = Holes::new(0);
+        assert!(!holes.has_losses() && !holes.loses(0, u64::MAX, None));
+        holes.lose(1, [(20, 30), (50, 60), (40, 40)]);
+        holes.lose(2, [(40, 40)]);
+        assert!(holes.has_losses());
+        let found = [(0, 20), (0, 21), (25, 26), (30, 50), (29, 51), (60, 90)];
+        for cpu in [Some(1), None] {
+            let found = found.map(|(from, until)| holes.loses(from, until, cpu));
+            assert_eq!(found, [false, true, true, false, true, false]);
+        }
+        assert!(!holes.loses(0, 90, Some(2)));
+        holes.unschedule([(20, 30)]);
+        let has = [(0, 20), (0, 21), (29, 40), (30, 40)];
+        let has = has.map(|(from, until)| holes.has_switches(from, until));
+        assert_eq!(has, [true, false, false, true]);
+        holes.settle(55);
+        assert!(!holes.loses(0, 55, None) && holes.loses(0, 90, None));
+        assert!(holes.has_switches(0, 90));
+        holes.settle(60);
+        assert!(!holes.has_losses());
+    }
 
     #[test]
     fn all_is_there_since_the_last_hole() {

@@ -40,12 +40,11 @@
 //! - Time: [`window`], [`windows`], [`wall`], [`boots`]. Names: [`binaries`], [`kind`], [`names`],
 //!   [`threads`].
 //! - Pages: [`control`], [`memory`], [`observe`], [`source`].
-//! - Events: [`left_out`], `open_calls`, [`fds`], [`pipeline`]. What is complete and missing:
-//!   [`coverage`].
+//! - Events: [`left_out`], [`pairing`], `open_calls`, [`fds`], [`pipeline`]. What is complete and
+//!   missing: [`coverage`].
 
 #![warn(clippy::missing_errors_doc)]
 
-pub mod amount;
 pub mod binaries;
 pub mod boots;
 pub mod control;
@@ -62,6 +61,7 @@ pub mod names;
 pub mod observe;
 mod open;
 mod open_calls;
+pub mod pairing;
 pub mod pipeline;
 pub mod redact;
 mod session;

@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use flightrec_format::abi::record::{Comm, Fork};
+use flightrec_format::abi::record::{Comm, Fork, SHARES_NAME};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Event};
 
@@ -104,11 +104,14 @@ impl Threads {
         let known = |tgid, comm| Some(Thread { tgid, comm, from: 0, parent: 0, cgroup: 0 });
         match &event.body {
             Body::Fork(fork) => {
-                // The child has its parent's name as yet; who bore its id before is not known.
-                let parent = known(fork.parent_tgid, fork.comm)
-                    .map(|thread| Thread { cgroup: fork.cgroup, ..thread });
-                first(fork.parent_tid, parent);
+                // Who bore the child's id before is not known.
                 first(fork.tid, None);
+                // A child that has another name than its parent tells nothing of that.
+                if fork.shares & SHARES_NAME != 0 {
+                    let parent = known(fork.parent_tgid, fork.comm)
+                        .map(|thread| Thread { cgroup: fork.cgroup, ..thread });
+                    first(fork.parent_tid, parent);
+                }
             }
             Body::Rename(rename) => first(rename.tid, known(rename.tgid, rename.old)),
             Body::TaskExit(exit) => {
@@ -321,6 +324,18 @@ mod tests {
             threads.apply(event);
         }
         assert_eq!(threads.comm(7, 0, 41), b"init");
+    }
+
+    #[test]
+    fn a_child_with_a_name_of_its_own_says_nothing_of_its_parents() {
+        let born = Fork { shares: 0, ..fork(2, 2, 7, 7, "jbd2/loop0-8") };
+        let events = [event(40, 0, 2, Body::Fork(born))];
+        assert_eq!(before(&events, &[]).comm(2, 0, 10), b"");
+        let mut threads = before(&events, &[slot(2, 1, "kthreadd")]);
+        assert_eq!(threads.comm(2, 0, 10), b"kthreadd");
+        threads.apply(&events[0]);
+        assert_eq!(threads.comm(2, 0, 41), b"kthreadd");
+        assert_eq!(threads.comm(7, 0, 41), b"jbd2/loop0-8");
     }
 
     #[test]

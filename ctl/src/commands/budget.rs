@@ -10,10 +10,10 @@ use flightrec_format::control::{Account, SPANS, Spent, Status};
 
 use super::prelude::*;
 use crate::control::Client;
-use crate::human::span;
 use crate::output::Output;
 use crate::schema::document;
 use crate::state::{Budget, State};
+use flightrec_format::human::span;
 
 /// Arguments of `budget`.
 #[derive(Debug, clap::Args)]

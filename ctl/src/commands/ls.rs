@@ -12,7 +12,6 @@ use flightrec_store::{FileReader, Kind, What};
 use super::prelude::*;
 use crate::boots::{self, BootId, id_text};
 use crate::guard;
-use crate::human::bytes;
 use crate::output::Output;
 use crate::schema::document;
 use crate::source::FilesPlan;
@@ -20,6 +19,7 @@ use crate::source::files::{FilesError, catalog};
 use crate::source::state_dir;
 use crate::text::printable;
 use flightrec_cli::note;
+use flightrec_format::human::bytes;
 
 /// Arguments of `ls`.
 #[derive(Debug, clap::Args)]

@@ -21,7 +21,6 @@ use flightrec_vmcore::{PageRef, Reader, Session};
 
 use super::prelude::*;
 use crate::announce::announce;
-use crate::human::{bytes, counted};
 use crate::options::kernel_dump::KernelDump;
 use crate::options::target::TargetArgs;
 use crate::progress::Progress;
@@ -29,6 +28,7 @@ use crate::source::{Source, VmcoreSource, anchor};
 use crate::target::{self, Target};
 use crate::value::session;
 use flightrec_cli::note;
+use flightrec_format::human::{bytes, counted};
 
 /// Pages of the table of threads that are held at once.
 const SLOT_PAGES: usize = 256;

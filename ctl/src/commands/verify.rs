@@ -16,7 +16,6 @@ use flightrec_store::{FileHeader, FileReader, What, read_header};
 use super::prelude::*;
 use crate::boots;
 use crate::guard;
-use crate::human::{bytes, counted, span};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::source::FilesPlan;
@@ -24,6 +23,7 @@ use crate::source::files::{FilesError, catalog};
 use crate::source::state_dir;
 use crate::text::printable;
 use flightrec_cli::note;
+use flightrec_format::human::{bytes, counted, span};
 
 /// Most gaps of a file that are told one by one; the others are counted.
 const GAPS_TOLD: usize = 20;

@@ -217,9 +217,9 @@ impl Pass {
         Self { front, back }
     }
 
-    /// System calls may be missing between these moments.
-    pub fn miss(&mut self, from: u64, until: u64) {
-        self.front.pairing().holes().extend([(from, until)]);
+    /// When events may be missing.
+    pub fn holes(&mut self) -> &mut Holes {
+        self.front.pairing().holes()
     }
 
     /// Prints nothing until [`Self::begin`], whatever the window.

@@ -17,20 +17,7 @@ const UNTIMED: usize = 4;
 /// The table of requests.
 pub(super) static SHAPE: Shape = Shape {
     name: "block",
-    keys: &[
-        Key::Device,
-        Key::Op,
-        Key::Comm,
-        Key::Pid,
-        Key::Tid,
-        Key::Unit,
-        Key::Container,
-        Key::ContainerName,
-        Key::Pod,
-        Key::Namespace,
-        Key::Image,
-        Key::Cpu,
-    ],
+    keys: &[Key::Device, Key::Op, Key::Cpu],
     default: &[Key::Device, Key::Op],
     unit: Unit::Ns,
     value: "service",

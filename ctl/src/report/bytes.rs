@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flightrec_analysis::groups::Order;
-use flightrec_analysis::transfer::{Moves, is_write, moves};
+use flightrec_analysis::syscalls::{Moves, moves, operation_writes};
 use flightrec_format::abi::kinds::{IoComplete, Kind};
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::Body;
@@ -19,21 +19,7 @@ const WRITTEN: usize = 1;
 /// The table of bytes.
 pub(super) static SHAPE: Shape = Shape {
     name: "bytes",
-    keys: &[
-        Key::Comm,
-        Key::Pid,
-        Key::Tid,
-        Key::File,
-        Key::Op,
-        Key::Unit,
-        Key::Container,
-        Key::ContainerName,
-        Key::Pod,
-        Key::Namespace,
-        Key::Image,
-        Key::Syscall,
-        Key::Cpu,
-    ],
+    keys: &[Key::File, Key::Op, Key::Syscall, Key::Cpu],
     default: &[Key::Comm, Key::Pid],
     unit: Unit::Bytes,
     value: "size",
@@ -119,7 +105,7 @@ impl Report for Bytes {
             Body::Plain(plain) if plain.kind() == Kind::IoComplete => {
                 let Some(done) = IoComplete::read(plain.bytes()) else { return };
                 let Ok(bytes @ 1..) = u64::try_from(done.result) else { return };
-                let Some(is_write) = is_write(done.op) else { return };
+                let Some(is_write) = operation_writes(done.op) else { return };
                 let which = if is_write { WRITTEN } else { READ };
                 let operation = seen.known.operation;
                 let file = operation.and_then(|of| seen.known.fds.get(of.submit.fd));

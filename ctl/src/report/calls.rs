@@ -13,21 +13,7 @@ const UNTIMED: usize = 1;
 /// The table of calls.
 pub(super) static SHAPE: Shape = Shape {
     name: "calls",
-    keys: &[
-        Key::Syscall,
-        Key::Comm,
-        Key::Pid,
-        Key::Tid,
-        Key::Unit,
-        Key::Container,
-        Key::ContainerName,
-        Key::Pod,
-        Key::Namespace,
-        Key::Image,
-        Key::File,
-        Key::Cpu,
-        Key::Errno,
-    ],
+    keys: &[Key::Syscall, Key::File, Key::Cpu, Key::Errno],
     default: &[Key::Syscall],
     unit: Unit::Ns,
     value: "duration",

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::calls::Calls;
 use super::{Facts, Key, Report, Sums};
 use crate::filter::Filter;
+use crate::holes::Holes;
 use crate::pipeline::ends::{CallEnd, Ends, TakeEnds, workers};
 use crate::source::Recording;
 use crate::windows::Windows;
@@ -61,15 +62,21 @@ impl EndSums {
         report.of_ends().is_some() && is_by_ends && filter.is_of_ends()
     }
 
-    /// For a recording; `None`: they do not [suffice](Self::suffice). `whole`: as of [`Ends::new`].
+    /// For a recording; `None`: they do not [suffice](Self::suffice). `holes`: when calls may be
+    /// missing in what is read of it.
     pub(super) fn new(
         report: &dyn Report,
         by: &[Key],
         filter: &Filter,
-        whole: u64,
+        holes: &Holes,
     ) -> Option<Self> {
         let calls = report.of_ends().filter(|_| Self::suffice(report, by, filter))?;
-        Some(Self { calls, filter: filter.clone(), ends: Ends::new(workers(), whole) })
+        Some(Self { calls, filter: filter.clone(), ends: Ends::new(workers(), holes.clone()) })
+    }
+
+    /// Goes on with what comes next of the same recording, from `from` on.
+    pub(super) fn go_on(&mut self, holes: &Holes, from: u64) {
+        self.ends.go_on(holes, from);
     }
 
     /// Adds up a stretch: what ends from one moment on until another, within the windows.

@@ -10,19 +10,7 @@ use crate::threads::trim;
 /// The table of interrupts.
 pub(super) static SHAPE: Shape = Shape {
     name: "irq",
-    keys: &[
-        Key::Interrupt,
-        Key::Cpu,
-        Key::Comm,
-        Key::Pid,
-        Key::Tid,
-        Key::Unit,
-        Key::Container,
-        Key::ContainerName,
-        Key::Pod,
-        Key::Namespace,
-        Key::Image,
-    ],
+    keys: &[Key::Interrupt, Key::Cpu],
     default: &[Key::Interrupt],
     unit: Unit::Ns,
     value: "duration",

@@ -33,6 +33,21 @@ macro_rules! keys {
     (@number) => { false };
 }
 
+impl Key {
+    /// Those by which every report can group: of the thread.
+    pub const OF_THREADS: [Self; 9] = [
+        Self::Comm,
+        Self::Pid,
+        Self::Tid,
+        Self::Unit,
+        Self::Container,
+        Self::ContainerName,
+        Self::Pod,
+        Self::Namespace,
+        Self::Image,
+    ];
+}
+
 keys! {
     /// Name of the thread.
     Comm = "comm" word,

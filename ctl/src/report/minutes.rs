@@ -20,12 +20,12 @@ use super::pass::Scope;
 use super::table::Period;
 use super::{Key, Report, Sums};
 use crate::filter::FilterSpec;
-use crate::human::counted;
 use crate::names::errno;
 use crate::options::past::Past;
 use crate::source::HistoryPlace;
 use crate::source::snapshots::directory;
 use crate::window::Edge;
+use flightrec_format::human::counted;
 
 /// A recording's boot.
 type Boot = [u8; 16];

@@ -34,20 +34,7 @@ const LISTEN: u32 = 10;
 /// The table of connections.
 pub(super) static SHAPE: Shape = Shape {
     name: "net",
-    keys: &[
-        Key::Comm,
-        Key::Pid,
-        Key::Tid,
-        Key::Unit,
-        Key::Container,
-        Key::ContainerName,
-        Key::Pod,
-        Key::Namespace,
-        Key::Image,
-        Key::Local,
-        Key::Remote,
-        Key::ClosedBy,
-    ],
+    keys: &[Key::Local, Key::Remote, Key::ClosedBy],
     default: &[Key::Comm, Key::Local, Key::Remote, Key::ClosedBy],
     unit: Unit::Ns,
     value: "establish",

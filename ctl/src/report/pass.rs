@@ -282,8 +282,11 @@ impl<'a> Pass<'a> {
                 of.resolver.go_on(recording, shown.clone(), from);
                 Going::Events(of)
             }
-            Some(Going::Ends(ends)) => Going::Ends(ends),
-            None => match EndSums::new(&*self.report, &self.by, &filter, holes.whole()) {
+            Some(Going::Ends(mut ends)) => {
+                ends.go_on(&holes, from);
+                Going::Ends(ends)
+            }
+            None => match EndSums::new(&*self.report, &self.by, &filter, &holes) {
                 Some(ends) => Going::Ends(Box::new(ends)),
                 None => {
                     Going::Events(Box::new(self.begin(recording, holes, &shown, &filter, wall)))

@@ -14,19 +14,7 @@ const UNKNOWN: &[u8] = b"not known";
 /// The table of run-queue delays.
 pub(super) static SHAPE: Shape = Shape {
     name: "runq",
-    keys: &[
-        Key::Comm,
-        Key::Pid,
-        Key::Tid,
-        Key::Unit,
-        Key::Container,
-        Key::ContainerName,
-        Key::Pod,
-        Key::Namespace,
-        Key::Image,
-        Key::Cpu,
-        Key::Syscall,
-    ],
+    keys: &[Key::Cpu, Key::Syscall],
     default: &[Key::Comm, Key::Tid],
     unit: Unit::Ns,
     value: "delay",

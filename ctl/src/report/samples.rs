@@ -17,20 +17,7 @@ const KERNEL: usize = 1;
 /// The table of functions.
 pub(super) static SHAPE: Shape = Shape {
     name: "functions",
-    keys: &[
-        Key::Function,
-        Key::Stack,
-        Key::Comm,
-        Key::Pid,
-        Key::Tid,
-        Key::Unit,
-        Key::Container,
-        Key::ContainerName,
-        Key::Pod,
-        Key::Namespace,
-        Key::Image,
-        Key::Cpu,
-    ],
+    keys: &[Key::Function, Key::Stack, Key::Cpu],
     default: &[Key::Function],
     unit: Unit::None,
     value: "",

@@ -81,7 +81,7 @@ impl Needs {
 pub struct Shape {
     /// Its name: that of the command.
     pub name: &'static str,
-    /// What `--by` may name.
+    /// What `--by` may name beside [`Key::OF_THREADS`].
     pub keys: &'static [Key],
     /// By what it groups unless told otherwise.
     pub default: &'static [Key],
@@ -103,4 +103,16 @@ pub struct Shape {
     pub needs: Needs,
     /// What is to be known of its figures; lines for people.
     pub remarks: &'static [&'static str],
+}
+
+impl Shape {
+    /// What `--by` may name.
+    pub fn all_keys(&self) -> impl Iterator<Item = Key> + '_ {
+        self.keys.iter().copied().chain(Key::OF_THREADS)
+    }
+
+    /// Whether `--by` may name a key.
+    pub fn has_key(&self, key: Key) -> bool {
+        self.all_keys().any(|of| of == key)
+    }
 }

@@ -12,21 +12,7 @@ use crate::threads::trim;
 /// The table of signals.
 pub(super) static SHAPE: Shape = Shape {
     name: "signals",
-    keys: &[
-        Key::Signal,
-        Key::Target,
-        Key::Result,
-        Key::Comm,
-        Key::Pid,
-        Key::Tid,
-        Key::Unit,
-        Key::Container,
-        Key::ContainerName,
-        Key::Pod,
-        Key::Namespace,
-        Key::Image,
-        Key::Cpu,
-    ],
+    keys: &[Key::Signal, Key::Target, Key::Result, Key::Cpu],
     default: &[Key::Signal, Key::Comm, Key::Target, Key::Result],
     unit: Unit::None,
     value: "",

@@ -7,9 +7,9 @@ use flightrec_analysis::histogram::Histogram;
 
 use super::table::{OTHERS, Value};
 use super::{Column, Key, Table, Unit};
-use crate::human::{bytes, counted};
 use crate::text::number::duration;
 use crate::text::printable;
+use flightrec_format::human::{bytes, counted};
 
 /// Width of the longest bar of a histogram.
 const BAR: usize = 40;

@@ -11,24 +11,8 @@ use flightrec_sums::model::{Cell, Group, Table};
 use super::{Column, Facts, Key, Needs, Part, Report, Shape, Sums, Unit};
 use crate::text::stack::is_entry;
 
-const KEYS: &[Key] = &[
-    Key::Reason,
-    Key::Stack,
-    Key::Waker,
-    Key::Comm,
-    Key::Pid,
-    Key::Tid,
-    Key::Unit,
-    Key::Container,
-    Key::ContainerName,
-    Key::Pod,
-    Key::Namespace,
-    Key::Image,
-    Key::Syscall,
-    Key::File,
-    Key::Device,
-    Key::Cpu,
-];
+const KEYS: &[Key] =
+    &[Key::Reason, Key::Stack, Key::Waker, Key::Syscall, Key::File, Key::Device, Key::Cpu];
 const COLUMNS: &[Column] = &[
     Column::Count,
     Column::Total,

@@ -1,18 +1,22 @@
 //! Calls of somebody who is named take long: those that have ended, and those that have not.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use flightrec_format::abi::record::Abi;
+use flightrec_format::abi::record::{Abi, NR_INVALID};
 use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
 use flightrec_format::decode::CallRecord;
 use flightrec_format::meta::Meta;
+use flightrec_reader::holes::Holes;
+use flightrec_reader::pairing::{At, Pairing};
 
 use super::threads::{KnownThread, Threads, is_of_unit};
 use crate::config::SlowRule;
-use crate::snapshots::names::{call, text};
+use crate::snapshots::names::{self, text};
 
-/// Most calls that have begun and not ended are followed of.
+/// Most threads whose calls are followed.
 const CALLS_MOST: usize = 1 << 16;
+/// Most executed programs that are remembered until the calls of their threads are read.
+const EXECUTED_MOST: usize = 1 << 14;
 
 /// A rule, with its calls by number.
 #[derive(Debug)]
@@ -46,8 +50,11 @@ pub struct SlowCalls {
     /// Numbers of the calls that any rule names, with their table; `None`: all.
     wanted: Option<HashSet<(u16, bool)>>,
     least: u64,
-    /// Begun, by thread.
-    begun: HashMap<u32, (u16, u64)>,
+    /// Those that have begun.
+    begun: Pairing<()>,
+    /// Programs that were executed, and whose calls have not been read yet: when, the thread's id
+    /// before, and its id.
+    executed: VecDeque<(u64, u32, u32)>,
     /// Still going on, and told.
     told: HashMap<u32, u64>,
 }
@@ -71,43 +78,70 @@ impl SlowCalls {
             slower_than: nanos(rule),
         });
         let rules = rules.collect();
-        Some(Self { rules, wanted, least, begun: HashMap::new(), told: HashMap::new() })
+        let begun = Pairing::new(Holes::default(), CALLS_MOST);
+        let (executed, told) = (VecDeque::new(), HashMap::new());
+        Some(Self { rules, wanted, least, begun, executed, told })
     }
 
-    /// Whether a call may be of any rule.
+    /// Whether a record may be of a call of any rule: an exit may have lost its number.
     pub fn wants(&self, abi: Abi, nr: u16) -> bool {
-        self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&(nr, abi == Abi::Compat)))
+        let is_wanted = |wanted: &HashSet<(u16, bool)>| wanted.contains(&(nr, abi == Abi::Compat));
+        nr == NR_INVALID || self.wanted.as_ref().is_none_or(is_wanted)
     }
 
     /// Records are missing: what has begun may have ended.
     pub fn forget(&mut self) {
-        self.begun.clear();
+        self.begun.attach(0, |_| ());
+    }
+
+    /// A thread has executed a program; its id before.
+    pub fn executed(&mut self, time: u64, old: u32, tid: u32) {
+        if self.executed.len() >= EXECUTED_MOST {
+            self.executed.pop_front();
+        }
+        self.executed.push_back((time, old, tid));
+    }
+
+    /// Takes what threads have executed up to a moment.
+    fn execute(&mut self, until: u64) {
+        while let Some((time, old, tid)) = self.executed.pop_front_if(|(time, ..)| *time <= until) {
+            // It may be read only when later calls of the two were.
+            let is_later = |of: u32| self.begun.seen(of).is_some_and(|seen| seen > time);
+            if is_later(tid) {
+                self.begun.take(old);
+            } else if !is_later(old) {
+                self.begun.execute(old, tid);
+            }
+        }
     }
 
     /// A record of a call, in the order of time over all CPUs.
     pub fn record(&mut self, record: &CallRecord, meta: &Meta, threads: &Threads) -> Option<Slow> {
-        let (begin, end) = match (record.entered, record.exited) {
+        let call = (record.call.abi, record.call.nr);
+        let at = |time| At { time, tid: record.tid, cpu: 0 };
+        let (begin, (abi, nr), end) = match (record.entered, record.exited) {
             (Some(begin), Some((end, _))) => {
-                self.begun.remove(&record.tid);
-                (begin, end)
+                self.begun.see(record.tid, end);
+                (begin, call, end)
             }
             (Some(begin), None) => {
-                if self.begun.len() < CALLS_MOST || self.begun.contains_key(&record.tid) {
-                    self.begun.insert(record.tid, (record.call.nr, begin));
-                }
+                self.execute(begin);
+                // When one ends that there is no room for is not known.
+                _ = self.begun.enter(at(begin), call, ());
                 return None;
             }
-            (None, Some((end, _))) => match self.begun.remove(&record.tid) {
-                Some((nr, begin)) if nr == record.call.nr && begin <= end => (begin, end),
-                _ => return None,
-            },
+            (None, Some((end, _))) => {
+                self.execute(end);
+                let entry = self.begun.exit(at(end), call).entry()?;
+                (entry.time, entry.call, end)
+            }
             (None, None) => return None,
         };
         let ns = end.saturating_sub(begin);
         if ns < self.least {
             return None;
         }
-        let name = call(meta, record.call.nr, record.call.abi == Abi::Compat);
+        let name = names::call(meta, nr, abi == Abi::Compat);
         let slow = Slow { tid: record.tid, call: name, ns, time: end, ended: true };
         // Told while it went on.
         let told = self.told.get(&record.tid).is_some_and(|since| (begin..=end).contains(since));
@@ -126,8 +160,13 @@ impl SlowCalls {
             if ns < self.least || !wanted {
                 continue;
             }
-            let slow =
-                Slow { tid: slot.tid, call: call(meta, nr, compat), ns, time: now, ended: false };
+            let slow = Slow {
+                tid: slot.tid,
+                call: names::call(meta, nr, compat),
+                ns,
+                time: now,
+                ended: false,
+            };
             if self.is_of_a_rule(&slow, meta, threads) {
                 if self.told.get(&slot.tid) != Some(&slot.since) {
                     found.push(slow);
@@ -145,7 +184,7 @@ impl SlowCalls {
         }
         self.told.retain(|tid, _| threads.get(*tid).is_some());
         // Whoever is gone ends no call any more (exit_group).
-        self.begun.retain(|tid, _| threads.get(*tid).is_some());
+        self.begun.retain(|tid| threads.get(tid).is_some());
         found
     }
 
@@ -261,6 +300,21 @@ mod tests {
             None,
             "its beginning is not known"
         );
+    }
+
+    /// A thread takes over its leader's id within execve, whose exit has lost its number.
+    #[test]
+    fn a_call_goes_on_under_another_id() {
+        let (meta, threads) = (meta(), threads(&[slot(5, b"mysqld", 1)]));
+        let mut slow = SlowCalls::new(&[rule(Some("mysqld"), None)], &meta).unwrap();
+        assert!(slow.wants(Abi::Native, NR_INVALID));
+        let begin = record(6, 74, Some(100 * MS), None);
+        assert_eq!(slow.record(&begin, &meta, &threads), None);
+        slow.executed(300 * MS, 6, 5);
+        let end = record(5, NR_INVALID, None, Some(700 * MS));
+        let found =
+            Slow { tid: 5, call: "fsync".into(), ns: 600 * MS, time: 700 * MS, ended: true };
+        assert_eq!(slow.record(&end, &meta, &threads), Some(found));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Body;
 use flightrec_format::excerpt::{Events, Excerpt};
+use flightrec_format::human::span;
 use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
 use tracing::info;
@@ -141,8 +142,16 @@ impl Watch {
         let rings = news.rings.iter().map(|ring| events(ring));
         for event in Merge::new(rings) {
             self.threads.learn(&event);
-            if let (Body::TaskExit(exit), Some(crashes)) = (&event.body, &mut self.crashes) {
-                crashes.ended(exit, event.time);
+            match &event.body {
+                Body::TaskExit(exit) => {
+                    self.crashes.iter_mut().for_each(|crashes| crashes.ended(exit, event.time));
+                }
+                Body::Exec { exec, .. } => {
+                    let (old, tid) = (exec.old_tid, exec.tid);
+                    let slow_calls = self.slow_calls.iter_mut();
+                    slow_calls.for_each(|slow| slow.executed(event.time, old, tid));
+                }
+                _ => {}
             }
         }
         for crash in self.crashes.iter_mut().flat_map(Crashes::take) {
@@ -316,14 +325,6 @@ fn slow_alarm(slow: &super::slow_call::Slow, threads: &Threads, proc: &Path, met
     let subject = format!("{call} of {}", threads.process(slow.tid, slow.time));
     let owner = threads.owner(proc, meta, slow.tid, slow.time);
     Alarm::new("slow_call", &subject, &reason, slow.time, &[slow.tid]).owned(owner)
-}
-
-/// A length of time for people.
-fn span(ns: u64) -> String {
-    match ns {
-        0..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.1} s", ns as f64 / 1e9),
-    }
 }
 
 /// A configured length of time, ns.

@@ -55,6 +55,7 @@ pub(super) const PARTS: &[(&str, &[Page])] = &[
             "reference/flightd.toml.md",
             "reference/flight-ship.toml.md",
             "reference/metrics.md",
+            "docs/glossary.md",
             "docs/status.md",
             "docs/json.md",
             "docs/kernels.md",

@@ -1,6 +1,7 @@
 //! The reason for a wait, by its system call and what that is about.
 
 use super::{Reason, ReasonKind, Wait, is_journal, of};
+use crate::syscalls::{self, CallKind};
 use crate::{State, TaskState};
 
 /// What a descriptor stands for, by its name as `/proc/PID/fd` and strace have it.
@@ -71,53 +72,30 @@ pub(super) fn file<'a>(wait: &Wait<'a>) -> Option<&'a [u8]> {
     wait.object.filter(|name| matches!(Object::of(name), Object::File | Object::Terminal))
 }
 
-/// Whether the call reads: `Some(false)`, it writes.
-pub(super) fn reads(call: &str) -> Option<bool> {
-    match call {
-        "read" | "pread64" | "readv" | "preadv" | "preadv2" | "recvfrom" | "recvmsg"
-        | "recvmmsg" | "recvmmsg_time64" | "recv" => Some(true),
-        "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" | "sendto" | "sendmsg"
-        | "sendmmsg" | "send" | "sendfile" | "sendfile64" => Some(false),
-        _ => None,
-    }
-}
-
 /// `None`: the call says nothing of it.
 pub(super) fn reason(wait: &Wait<'_>) -> Option<Reason> {
     use ReasonKind as Kind;
     let call = wait.call?;
     let object = wait.object.map(Object::of);
-    Some(match call {
-        "futex" | "futex_time64" | "futex_wait" | "futex_waitv" | "futex_requeue" => {
-            Kind::Futex.alone()
-        }
-        "nanosleep" | "clock_nanosleep" | "clock_nanosleep_time64" => Kind::Timer.alone(),
-        "poll" | "ppoll" | "ppoll_time64" | "select" | "_newselect" | "pselect6"
-        | "pselect6_time64" | "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => {
-            Kind::Events.about(call.as_bytes())
-        }
-        "wait4" | "waitid" | "waitpid" => Kind::Child.alone(),
-        "vfork" => Kind::Vfork.alone(),
-        "pause" | "rt_sigsuspend" | "sigsuspend" | "rt_sigtimedwait" | "rt_sigtimedwait_time64" => {
-            Kind::Signal.alone()
-        }
-        "flock" => Kind::Flock.maybe(file(wait)),
-        "fcntl" | "fcntl64" if wait.command.is_some_and(waits_for_lock) => {
+    Some(match syscalls::kind(call) {
+        CallKind::Futex => Kind::Futex.alone(),
+        CallKind::Sleep => Kind::Timer.alone(),
+        CallKind::Poll => Kind::Events.about(call.as_bytes()),
+        CallKind::Child => Kind::Child.alone(),
+        CallKind::Vfork => Kind::Vfork.alone(),
+        CallKind::Signal => Kind::Signal.alone(),
+        CallKind::FileLock if call == "flock" => Kind::Flock.maybe(file(wait)),
+        CallKind::FileLock if wait.command.is_some_and(waits_for_lock) => {
             Kind::RecordLock.maybe(file(wait))
         }
-        "accept" | "accept4" => Kind::Accept.maybe(protocol(wait)),
-        "connect" => Kind::Connect.maybe(protocol(wait)),
-        "io_uring_enter" => Kind::IoUring.alone(),
-        "io_getevents" | "io_pgetevents" | "io_pgetevents_time64" => Kind::Aio.alone(),
-        "msgrcv"
-        | "msgsnd"
-        | "mq_timedreceive"
-        | "mq_timedsend"
-        | "mq_timedreceive_time64"
-        | "mq_timedsend_time64" => Kind::MessageQueue.alone(),
-        "semop" | "semtimedop" | "semtimedop_time64" => Kind::Semaphore.alone(),
-        "membarrier" => Kind::Rcu.alone(),
-        "fsync" | "fdatasync" | "msync" | "sync" | "syncfs" | "sync_file_range" => {
+        CallKind::Accept => Kind::Accept.maybe(protocol(wait)),
+        CallKind::Connect => Kind::Connect.maybe(protocol(wait)),
+        CallKind::Ring => Kind::IoUring.alone(),
+        CallKind::Aio => Kind::Aio.alone(),
+        CallKind::Queue => Kind::MessageQueue.alone(),
+        CallKind::Semaphore => Kind::Semaphore.alone(),
+        CallKind::Barrier => Kind::Rcu.alone(),
+        CallKind::Sync => {
             if wait.may_be_io() {
                 Kind::Disk.about(&of(call, file(wait)))
             } else if is_journal(wait.waker_name) {
@@ -126,8 +104,8 @@ pub(super) fn reason(wait: &Wait<'_>) -> Option<Reason> {
                 return None;
             }
         }
-        "exit" | "exit_group" => Kind::Exit.alone(),
-        _ => match (reads(call), object) {
+        CallKind::Exit => Kind::Exit.alone(),
+        kind => match (syscalls::reads_first(call), object) {
             (Some(true), Some(Object::Pipe)) => Kind::PipeRead.alone(),
             (Some(false), Some(Object::Pipe)) => Kind::PipeWrite.alone(),
             (Some(true), Some(Object::Socket(protocol))) => Kind::SocketRead.maybe(protocol),
@@ -137,10 +115,8 @@ pub(super) fn reason(wait: &Wait<'_>) -> Option<Reason> {
             (Some(true), Some(Object::Timerfd)) => Kind::Timer.alone(),
             (Some(true), Some(Object::Watch)) => Kind::Watch.alone(),
             (Some(_), Some(Object::Terminal)) => Kind::Terminal.maybe(wait.object),
-            (Some(true), None) if call.starts_with("recv") => Kind::SocketRead.alone(),
-            (Some(false), None) if call.starts_with("send") && !call.starts_with("sendfile") => {
-                Kind::SocketWrite.alone()
-            }
+            (Some(true), None) if kind == CallKind::Receive => Kind::SocketRead.alone(),
+            (Some(false), None) if kind == CallKind::Send => Kind::SocketWrite.alone(),
             // Who waits for a file so that nothing interrupts it waits for its disk.
             (_, Some(Object::File)) if is_uninterruptible(wait.state) && wait.may_be_io() => {
                 Kind::Disk.about(&of(call, wait.object))

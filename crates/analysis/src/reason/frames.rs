@@ -1,8 +1,9 @@
 //! The reason for a wait, by the functions of the kernel in which the thread slept. Names are of
 //! Linux 6.1 to 6.18.
 
-use super::calls::{file, protocol, reads};
+use super::calls::{file, protocol};
 use super::{Reason, ReasonKind, Wait, of};
+use crate::syscalls::reads_first;
 
 /// What a function says of the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +77,7 @@ fn told(kind: ReasonKind, wait: &Wait<'_>) -> Reason {
             Kind::Accept.maybe(protocol(wait))
         }
         // A send may wait for what a receive waits for: the functions are the same.
-        Kind::SocketRead if wait.call.and_then(reads) == Some(false) => {
+        Kind::SocketRead if wait.call.and_then(reads_first) == Some(false) => {
             Kind::SocketWrite.maybe(protocol(wait))
         }
         Kind::SocketRead | Kind::SocketWrite | Kind::Accept | Kind::Connect => {

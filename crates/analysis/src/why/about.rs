@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 
 use super::answer::time;
 use super::chain::Chain;
-use super::kinds::CallKind;
 use super::names::Names;
 use super::pieces::Piece;
 use super::track::Count;
 use super::wait::{EAGAIN, Wait, is_socket};
 use crate::reason::{is_fault, is_sync};
+use crate::syscalls::CallKind;
 use crate::{CallId, State, TaskState};
 
 /// How far back what a thread sent is what it waits to be answered, ns.

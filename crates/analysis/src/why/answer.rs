@@ -134,8 +134,3 @@ pub(super) fn time(ns: u64) -> String {
         _ => format!("{:.1} s", ns as f64 / 1e9),
     }
 }
-
-/// `1 wait`, `3 waits`
-pub(super) fn counted(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}

@@ -2,15 +2,16 @@
 
 use std::cmp::Reverse;
 
+use flightrec_format::human::counted;
 use rustc_hash::FxHashMap;
 
-use super::answer::{Culprit, Link, MECHANISMS, Who, counted, time};
-use super::kinds::CallKind;
+use super::answer::{Culprit, Link, MECHANISMS, Who, time};
 use super::names::Names;
 use super::pieces::{Doing, Piece};
 use super::story::Story;
 use super::wait::{Cause, Wait, is_timer};
 use crate::reason::Class;
+use crate::syscalls::CallKind;
 use crate::{CallId, Interval};
 
 /// Most links.
@@ -130,7 +131,7 @@ impl<'a, N: Names> Chain<'a, N> {
                 CallKind::Sleep => 20,
                 CallKind::Accept | CallKind::Signal => 10,
                 CallKind::Poll if self.answers_are_due(tid, piece) => 100,
-                CallKind::Poll => 25,
+                CallKind::Poll | CallKind::Aio => 25,
                 CallKind::Child => 60,
                 _ => 100,
             },
@@ -456,6 +457,11 @@ fn looked_at(waits: &[Interval]) -> Vec<&Interval> {
     looked
 }
 
+/// Whether a wait is for a lock of the kernel.
+fn is_for_lock(wait: &Wait<'_>) -> bool {
+    wait.reason.is_some_and(|reason| reason.class == Class::Lock)
+}
+
 /// What ended most of the time of some waits.
 fn main_cause(waits: &[Wait<'_>]) -> Option<Cause> {
     let mut sums: FxHashMap<Cause, (u64, usize)> = FxHashMap::default();
@@ -464,13 +470,20 @@ fn main_cause(waits: &[Wait<'_>]) -> Option<Cause> {
         sum.0 = sum.0.saturating_add(wait.span.ns());
     }
     // A lock that is tried again whenever some time is over is had from who gives it in the end.
-    if waits.first().is_some_and(|wait| wait.kind == CallKind::Futex)
-        && let Some((timeouts, _)) = sums.remove(&Cause::Timer)
+    // The kernel's own tries are ended by a timer that no call asks for (`__break_lease`,
+    // fs/locks.c).
+    let timeout = match waits.first() {
+        Some(wait) if wait.kind == CallKind::Futex => Some(Cause::Timer),
+        Some(_) if waits.iter().any(is_for_lock) => Some(Cause::Interrupt),
+        _ => None,
+    };
+    if let Some(timeout) = timeout
+        && let Some((timeouts, at)) = sums.remove(&timeout)
     {
         let thread = sums.iter_mut().filter(|(cause, _)| matches!(cause, Cause::Thread(_)));
         match thread.max_by_key(|(_, (ns, at))| (*ns, Reverse(*at))) {
             Some((_, (ns, _))) => *ns = ns.saturating_add(timeouts),
-            None => _ = sums.insert(Cause::Timer, (timeouts, 0)),
+            None => _ = sums.insert(timeout, (timeouts, at)),
         }
     }
     sums.into_iter().max_by_key(|(_, (ns, at))| (*ns, Reverse(*at))).map(|(cause, _)| cause)

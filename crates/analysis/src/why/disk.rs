@@ -1,9 +1,10 @@
 //! What a disk did while a thread waited for it.
 
-use super::answer::{Link, counted, time};
+use super::answer::{Link, time};
 use super::chain::Chain;
 use super::facts::RequestRow;
 use super::names::Names;
+use flightrec_format::human::counted;
 
 /// How far the end of a request may be behind that of the wait for it, ns.
 const DONE_NS: u64 = 1_000_000;

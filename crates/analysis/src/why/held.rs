@@ -7,12 +7,12 @@ use flightrec_format::abi::record::Comm;
 
 use super::answer::time;
 use super::chain::{Chain, like};
-use super::kinds::CallKind;
 use super::names::Names;
 use super::pieces::Doing;
 use super::track::Track;
 use super::wait::Wait;
 use crate::CallId;
+use crate::syscalls::CallKind;
 
 impl<N: Names> Chain<'_, N> {
     /// A wait that the freezer of a control group made, in words: who ended it did so by a write

@@ -2,17 +2,18 @@
 
 use std::cmp::Reverse;
 
+use flightrec_format::human::counted;
 use rustc_hash::FxHashMap;
 
 use super::about::short;
-use super::answer::{Link, counted, time};
+use super::answer::{Link, time};
 use super::chain::Chain;
 use super::facts::RetransmitRow;
-use super::kinds::CallKind;
 use super::names::Names;
 use super::pieces::{Doing, Piece};
 use super::story::trimmed;
 use super::wait::Wait;
+use crate::syscalls::CallKind;
 
 /// Frames of a stack of functions that are said.
 const FRAMES: usize = 3;

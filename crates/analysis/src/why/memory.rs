@@ -1,9 +1,10 @@
 //! What threads do to get free memory: reclaim and compaction.
 
-use super::answer::{counted, time};
+use super::answer::time;
 use super::chain::Chain;
 use super::names::Names;
 use super::track::{Deed, Track};
+use flightrec_format::human::counted;
 
 /// At least this part of a stretch of time, a third, is what a thread did in it.
 const MAIN_PART: u64 = 3;

@@ -40,7 +40,6 @@ mod wait;
 mod worst;
 
 pub use self::answer::{Answer, Culprit, Link, MECHANISMS, Share, Who};
-pub use self::kinds::CallKind;
 pub use self::names::{Names, Told};
 pub use self::story::{Known, Sleeper, Story};
 pub use self::traced::{Traced, TracedWait};

@@ -5,11 +5,11 @@ use rustc_hash::FxHashMap;
 
 use super::answer::{Culprit, Link, time};
 use super::chain::Chain;
-use super::kinds::CallKind;
 use super::names::Names;
 use super::pieces::Piece;
 use super::track::{CallSpan, Track};
 use super::wait::Wait;
+use crate::syscalls::CallKind;
 use crate::{Interval, State};
 
 /// How long each other thread of no higher priority may run while one waits for their CPU, ns: two

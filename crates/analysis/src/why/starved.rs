@@ -2,11 +2,12 @@
 
 use std::cmp::Reverse;
 
+use flightrec_format::human::counted;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use flightrec_format::abi::record::Comm;
 
-use super::answer::{counted, time};
+use super::answer::time;
 use super::chain::{Chain, like};
 use super::leaf::priority;
 use super::names::Names;

@@ -17,8 +17,9 @@ use super::facts::{
     Facts, GapRow, InterruptRow, MoveRow, OperationRow, RequestRow, RetransmitRow, SignalRow,
     ThrottleRow,
 };
-use super::kinds::{CallKind, Kinds};
+use super::kinds::Kinds;
 use super::track::{CallSpan, Count, Deed, DeedSpan, Room, SampleRow, StackRow, Track, Tracks};
+use crate::syscalls::CallKind;
 use crate::{CallId, Failures, Interval, Restarts, State, Threads};
 
 /// Memory that a story takes, about, if nothing else is said.

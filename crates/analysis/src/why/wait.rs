@@ -2,11 +2,11 @@
 
 use flightrec_format::abi::record::WakeContext;
 
-use super::kinds::CallKind;
 use super::names::{Names, Told};
 use super::story::Story;
 use super::track::{CallSpan, Deed, Track};
 use crate::reason::{self, Awaited, Class};
+use crate::syscalls::CallKind;
 use crate::{Interval, State, TaskState};
 
 /// How long before its wakeup what woke a thread may have happened, ns.
@@ -236,8 +236,8 @@ impl Story {
 /// Whether a call says by what it returned that its time was up.
 fn is_timeout(call: &CallSpan, kind: CallKind) -> bool {
     match (call.ret, kind) {
-        (Some(0), CallKind::Poll) | (Some(ETIMEDOUT), _) => true,
-        (Some(EAGAIN), _) => kind != CallKind::Other,
+        (Some(0), CallKind::Poll | CallKind::Aio) | (Some(ETIMEDOUT), _) => true,
+        (Some(EAGAIN), _) => !matches!(kind, CallKind::Other | CallKind::Vfork),
         _ => false,
     }
 }

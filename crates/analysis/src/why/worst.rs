@@ -7,11 +7,11 @@ use rustc_hash::FxHashMap;
 
 use super::answer::{Answer, time};
 use super::chain::Chain;
-use super::kinds::CallKind;
 use super::names::Names;
 use super::story::Story;
 use super::track::Track;
 use crate::reason::is_fault;
+use crate::syscalls::CallKind;
 use crate::{CallId, Interval, State};
 
 /// A wait as short as that is nobody's trouble, ns; one of fewer states is not looked at by call.
@@ -268,7 +268,7 @@ impl Story {
         let is_stuck = span.state.is_uninterruptible();
         let weight = match kind {
             Some(CallKind::Sleep | CallKind::Accept | CallKind::Signal) => 2,
-            Some(CallKind::Poll) => {
+            Some(CallKind::Poll | CallKind::Aio) => {
                 let timed_out = call.is_some_and(|call| call.ret == Some(0));
                 let asked = || Chain::new(self, &Nameless).asked(tid, span.from).is_some();
                 if timed_out && asked() { 80 } else { 10 }

@@ -277,11 +277,11 @@ kinds! {
         start_time: u64, ns;
         /// Control group of the parent.
         cgroup: u64, cgroup;
-        /// The new thread's name, as yet its parent's.
+        /// The new thread's name.
         comm: Comm;
         /// What it has in common with the creating thread: descriptors (`task_struct.files`),
-        /// working directory and root (`task_struct.fs`).
-        shares: u64, flags [0x1 "files", 0x2 "fs"];
+        /// working directory and root (`task_struct.fs`), its name.
+        shares: u64, flags [0x1 "files", 0x2 "fs", 0x4 "name"];
     }
     /// A program is executed.
     EXEC Exec = 0x31 "exec" own Exec {

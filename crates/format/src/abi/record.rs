@@ -14,6 +14,9 @@ pub use super::kinds::{Exec, Fork, Rename, TaskExit};
 pub const SHARES_FILES: u64 = 1;
 /// In [`Fork::shares`]: so are its working directory and root.
 pub const SHARES_FS: u64 = 2;
+/// In [`Fork::shares`]: it has its creator's name. Threads that the kernel creates may have one of
+/// their own from their birth (`kernel_clone_args.name`, kernel/fork.c, Linux 6.4).
+pub const SHARES_NAME: u64 = 4;
 
 /// Record kinds: those of the table of events ([`super::kinds`]), and those that are no events.
 ///

@@ -70,6 +70,15 @@ impl Gap {
         self.lost.map(|lost| lost.total())
     }
 
+    /// Whether of two events that belong together, as the entry and the exit of a call, one may be
+    /// missing and the other be there. Of what the budget refuses both are missing (`exit_alone`,
+    /// probes-ebpf/src/syscalls.rs), and of what the quiet ring leaves out all of a process.
+    pub fn splits_pairs(&self) -> bool {
+        let is_lost = !matches!(self.reason, Reason::LeftOut | Reason::Newer)
+            && self.missing().is_none_or(|events| events != 0);
+        is_lost || self.refused[Refusal::Busy as usize] != 0
+    }
+
     /// Whether an event of this time comes behind the gap's beginning. The last event before a gap
     /// is at its very beginning: where no page tells more, that event's time is all that is known.
     pub fn begins_before(&self, time: u64) -> bool {

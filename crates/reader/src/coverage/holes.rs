@@ -1,7 +1,7 @@
 //! When system calls may be missing, as far as pages and counters tell.
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::ring::{LaneStream, Reason};
+use flightrec_format::ring::{Gap, LaneStream, Reason};
 use flightrec_format::totals::lane_of;
 
 use super::{coverages, detached};
@@ -30,6 +30,20 @@ pub fn holes(recording: &Recording, read: Window) -> Holes {
         let missing = of_cpu.gaps.iter().filter(|gap| gap.reason != Reason::LeftOut);
         let gaps = missing.map(|gap| (gap.from, gap.until));
         holes.extend(gaps.chain([(0, from), (until, u64::MAX)]).map(within));
+        // What is missing before a ring's first page is no loss within what is read: `whole`.
+        let is_within = |gap: &&Gap| of_cpu.complete.is_none_or(|(begins, _)| gap.until > begins);
+        let losses = of_cpu.gaps.iter().filter(|gap| gap.splits_pairs()).filter(is_within);
+        holes.lose(of_cpu.cpu, losses.map(|gap| (gap.from, gap.until)).map(within));
+    }
+    if recording.meta.lanes.off().get(Lane::Sched as usize).is_none_or(|is_off| *is_off) {
+        holes.unschedule([(0, u64::MAX)]);
+    } else if holes.has_losses() {
+        let switches = |stream: &LaneStream| stream.lane() == Lane::Sched;
+        for of_cpu in coverages(recording, Window::ALL, u64::MAX, switches) {
+            let begins = of_cpu.complete.map_or(u64::MAX, |(from, _)| from);
+            let gaps = of_cpu.gaps.iter().map(|gap| (gap.from, gap.until));
+            holes.unschedule(gaps.chain([(0, begins)]));
+        }
     }
     untold(holes, recording, read)
 }

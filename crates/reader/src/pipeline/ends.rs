@@ -1,8 +1,8 @@
 //! Ends of calls with their durations, and nothing else: for who adds up calls.
 //!
-//! The rules are those of [`pairing`](super::pairing), and so are the answers, but for one: wakeups
-//! are not read, so a call has no duration here whose entry is from before the pages of all CPUs
-//! begin. Left out is whatever a sum of calls does not need: arguments, names, scheduling, and the
+//! The rules are those of [`pairing`](crate::pairing), and so are the answers, but for two:
+//! scheduling is not read, so a call has no duration here whose entry is from before the pages of
+//! all CPUs begin, or within which recorded events are missing. Left out is whatever a sum of calls does not need: arguments, names, scheduling, and the
 //! order of calls of different threads. A call that is one record is counted where it stands, page
 //! by page on all CPUs. Only what pairs two records is put in order, each thread by one of the
 //! workers.
@@ -13,20 +13,20 @@
 mod tests;
 mod walk;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{Abi, Act, NR_INVALID};
+use flightrec_format::abi::record::{Abi, Act};
 use flightrec_format::decode::{Body, Event, Page};
 use flightrec_format::merge::{Merge, Stream, Timed};
 use flightrec_format::ring::LaneStream;
-use rustc_hash::FxHashMap;
 
 use self::walk::{Range, Walk};
 use super::Since;
-use crate::left_out::{self, LeftOuts};
+use crate::holes::Holes;
+use crate::left_out::LeftOuts;
+use crate::pairing::{At, CallNumber, Pairing};
 use crate::source::Recording;
 use crate::threads::THREADS_MAX;
 
@@ -63,29 +63,9 @@ pub trait TakeEnds: Send {
 /// The ends of all calls of a recording, stretch by stretch.
 #[derive(Debug)]
 pub struct Ends {
-    /// By worker: the calls that go on of its threads.
-    places: Vec<Places>,
-    /// Of the stretches so far, the newest two.
-    left_outs: Vec<Arc<LeftOuts>>,
-    /// As of [`Holes::whole`](crate::holes::Holes::whole).
-    whole: u64,
+    /// By worker: the calls of its threads.
+    pairings: Vec<Pairing<()>>,
     begun: bool,
-}
-
-/// A call by its table and number.
-type Call = (Abi, u16);
-
-/// Calls that go on, by thread.
-type Places = FxHashMap<u32, Pending>;
-
-/// An entry without its exit, so far.
-#[derive(Debug, Clone, Copy)]
-struct Pending {
-    time: u64,
-    cpu: u16,
-    call: Call,
-    /// A program was executed in it.
-    executed: bool,
 }
 
 /// What a thread comes to.
@@ -95,11 +75,13 @@ enum What {
     #[default]
     Idle,
     /// It begins a call.
-    Enter(Call),
+    Enter(CallNumber),
     /// Its call ends, and returns this.
-    Exit(Call, i64),
+    Exit(CallNumber, i64),
     /// It executed a program; its id before.
     Executed(u32),
+    /// It has ended.
+    Gone,
     /// Calls are recorded again. What threads did meanwhile is not known.
     Attached,
 }
@@ -162,21 +144,30 @@ struct Job<'a> {
     range: Range,
 }
 
+/// Switches are not read.
+fn without_switches(mut holes: Holes) -> Holes {
+    holes.unschedule([(0, u64::MAX)]);
+    holes
+}
+
 /// How many workers there are.
 pub fn workers() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX)
 }
 
 impl Ends {
-    /// Of a recording, by so many workers, one at least. `whole`: from when on the pages of all
-    /// CPUs are there that are read, ns of `CLOCK_MONOTONIC`
-    /// ([`Holes::whole`](crate::holes::Holes::whole)).
-    pub fn new(workers: usize, whole: u64) -> Self {
-        Self {
-            places: vec![Places::default(); workers.max(1)],
-            left_outs: Vec::new(),
-            whole,
-            begun: false,
+    /// Of a recording, by so many workers, one at least. `holes`: when calls may be missing in what
+    /// is read of it.
+    pub fn new(workers: usize, holes: Holes) -> Self {
+        let workers = workers.max(1);
+        let holes = without_switches(holes);
+        Self { pairings: vec![Pairing::new(holes, THREADS_MAX / workers); workers], begun: false }
+    }
+
+    /// Goes on with what comes next of the same recording, from `from` on.
+    pub fn go_on(&mut self, holes: &Holes, from: u64) {
+        for pairing in &mut self.pairings {
+            pairing.go_on(without_switches(holes.clone()), from, |_| ());
         }
     }
 
@@ -189,7 +180,7 @@ impl Ends {
         takers: &mut [T],
     ) {
         if let Some(left_outs) = LeftOuts::of(recording) {
-            left_out::learn(&mut self.left_outs, &left_outs);
+            self.pairings.iter_mut().for_each(|pairing| pairing.learn(&left_outs, from));
         }
         let streams = &recording.streams;
         let calls = || streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
@@ -218,7 +209,7 @@ impl Ends {
         strict: bool,
         takers: &mut [T],
     ) {
-        let workers = self.places.len();
+        let workers = self.pairings.len();
         let jobs = self.jobs(streams, from, until);
         let next = AtomicUsize::new(0);
         let work = |taker: &mut T| {
@@ -281,23 +272,20 @@ impl Ends {
 
     /// Pairs entries with exits, in order.
     fn settle<T: TakeEnds>(&mut self, rings: &[Ring], is_shared: bool, takers: &mut [T]) {
-        let Self { places, left_outs, whole, .. } = self;
-        let (left_outs, whole) = (left_outs.as_slice(), *whole);
-        let workers = places.len();
-        let most = THREADS_MAX / workers;
+        let pairings = &mut self.pairings;
+        let workers = pairings.len();
         if is_shared {
             // A thread's call goes on under another id, which may be another worker's.
             let Some(taker) = takers.first_mut() else { return };
             let steps = rings.iter().flat_map(|ring| (0..workers).map(|at| ring.of(at)));
-            let mut settling = Settling { places, most, left_outs, whole, taker };
-            return settling.all(Merge::new(steps));
+            return Settling { pairings, taker }.all(Merge::new(steps));
         }
         thread::scope(|scope| {
-            for (worker, (places, taker)) in places.iter_mut().zip(takers).enumerate() {
+            for (worker, (pairing, taker)) in pairings.iter_mut().zip(takers).enumerate() {
                 scope.spawn(move || {
-                    let places = std::slice::from_mut(places);
-                    let mut settling = Settling { places, most, left_outs, whole, taker };
-                    settling.all(Merge::new(rings.iter().map(|ring| ring.of(worker))));
+                    let pairings = std::slice::from_mut(pairing);
+                    let steps = rings.iter().map(|ring| ring.of(worker));
+                    Settling { pairings, taker }.all(Merge::new(steps));
                 });
             }
         });
@@ -344,7 +332,7 @@ fn lives(mut events: impl Stream<Item = Event>, until: u64) -> Vec<Step> {
         let (tid, what) = match &event.body {
             Body::Fork(fork) => (fork.tid, What::Idle),
             Body::Exec { exec, .. } => (exec.tid, What::Executed(exec.old_tid)),
-            Body::TaskExit(exit) => (exit.tid, What::Idle),
+            Body::TaskExit(exit) => (exit.tid, What::Gone),
             Body::Act(act, _) if *act == Act::Attached as u16 => (0, What::Attached),
             _ => continue,
         };
@@ -356,11 +344,7 @@ fn lives(mut events: impl Stream<Item = Event>, until: u64) -> Vec<Step> {
 /// Entries and exits on their way to each other.
 struct Settling<'a, T> {
     /// Of one worker, or of all.
-    places: &'a mut [Places],
-    /// Most calls that go on, of a worker.
-    most: usize,
-    left_outs: &'a [Arc<LeftOuts>],
-    whole: u64,
+    pairings: &'a mut [Pairing<()>],
     taker: &'a mut T,
 }
 
@@ -373,71 +357,37 @@ impl<T: TakeEnds> Settling<'_, T> {
         }
     }
 
-    fn of(&mut self, tid: u32) -> Option<&mut Places> {
-        let workers = self.places.len();
-        self.places.get_mut(worker_of(tid, workers))
+    fn of(&mut self, tid: u32) -> Option<&mut Pairing<()>> {
+        let workers = self.pairings.len();
+        self.pairings.get_mut(worker_of(tid, workers))
     }
 
     fn take(&mut self, step: &Step) {
         let Step { time, tid, cpu, what } = *step;
-        let most = self.most;
-        match what {
-            What::Idle => {
-                self.of(tid).and_then(|places| places.remove(&tid));
-            }
-            What::Enter(call) => {
-                let Some(places) = self.of(tid) else { return };
-                if places.len() < most || places.contains_key(&tid) {
-                    places.insert(tid, Pending { time, cpu, call, executed: false });
-                }
-            }
-            What::Exit((abi, nr), ret) => {
-                let mut end = CallEnd { time, tid, cpu, abi, nr, ret, took: None };
-                let pending = self.of(tid).and_then(|places| places.remove(&tid));
-                let is_its = |pending: &Pending| {
-                    !self.is_left_out(tid, pending, time) && !self.is_doubted(pending, (cpu, time))
-                };
-                if let Some(pending) = pending.filter(is_its) {
-                    pending.end(&mut end);
-                }
-                self.taker.take(&end);
-            }
-            What::Executed(old) => {
-                if old != tid {
-                    let moved = self.of(old).and_then(|places| places.remove(&old));
-                    if let Some(places) = self.of(tid) {
-                        match moved {
-                            Some(pending) => places.insert(tid, pending),
-                            None => places.remove(&tid),
-                        };
-                    }
-                }
-                if let Some(pending) = self.of(tid).and_then(|places| places.get_mut(&tid)) {
-                    pending.executed = true;
-                }
-            }
-            What::Attached => self.places.iter_mut().for_each(Places::clear),
+        let at = At { time, tid, cpu };
+        if let What::Attached = what {
+            return self.pairings.iter_mut().for_each(|pairing| pairing.attach(time, |_| ()));
         }
-    }
-
-    /// Whether the end may be of another call.
-    fn is_left_out(&self, tid: u32, pending: &Pending, time: u64) -> bool {
-        self.left_outs.iter().any(|of| of.has(Lane::Syscall, tid, pending.time, time))
-    }
-
-    /// Whether calls of the thread may be missing between this entry and an end on a CPU.
-    fn is_doubted(&self, pending: &Pending, (cpu, time): (u16, u64)) -> bool {
-        pending.time < self.whole && (time >= self.whole || cpu != pending.cpu)
-    }
-}
-
-impl Pending {
-    /// What it tells of the end of its call, if that is the end of its call.
-    fn end(&self, end: &mut CallEnd) {
-        let lost = self.executed || end.nr == NR_INVALID && self.call.1 != NR_INVALID;
-        if lost || end.nr == self.call.1 {
-            (end.abi, end.nr) = self.call;
-            end.took = Some(end.time.saturating_sub(self.time)).filter(|ns| *ns != 0);
+        if let What::Executed(old) = what
+            && old != tid
+        {
+            let place = self.of(old).and_then(|pairing| pairing.take(old));
+            self.of(tid).and_then(|pairing| pairing.put(tid, place));
+        }
+        let Some(pairing) = self.of(tid) else { return };
+        match what {
+            What::Idle => _ = pairing.see(tid, time),
+            What::Gone => _ = pairing.leave(tid),
+            What::Enter(call) => _ = pairing.enter(at, call, ()),
+            What::Executed(_) => pairing.mark_executed(tid),
+            What::Exit(call, ret) => {
+                let entry = pairing.exit(at, call).entry();
+                let (abi, nr) = entry.map_or(call, |entry| entry.call);
+                let took = entry.map(|entry| time.saturating_sub(entry.time));
+                let took = took.filter(|ns| *ns != 0);
+                self.taker.take(&CallEnd { time, tid, cpu, abi, nr, ret, took });
+            }
+            What::Attached => {}
         }
     }
 }

@@ -5,7 +5,7 @@ use flightrec_format::merge::{Merge, Stream};
 
 use super::SPARE;
 use super::delay::{DelayLine, Item};
-use super::pairing::Pairing;
+use super::pairing::Pairs;
 use super::placement::Placement;
 use crate::holes::Holes;
 use crate::left_out::LeftOuts;
@@ -15,7 +15,7 @@ use crate::source::sure::Skips;
 
 /// Finds out about each event what later ones tell.
 pub struct Front {
-    pairing: Pairing,
+    pairing: Pairs,
     placement: Placement,
     line: DelayLine,
     /// The latest moment of which is known that it has come.
@@ -33,7 +33,7 @@ impl Front {
     /// For a recording; `holes`: when system calls may be missing in what is read of it.
     pub fn new(recording: &Recording, holes: Holes) -> Self {
         let mut front = Self {
-            pairing: Pairing::new(&recording.meta, holes),
+            pairing: Pairs::new(&recording.meta, holes),
             placement: Placement::default(),
             line: DelayLine::default(),
             now: 0,
@@ -47,7 +47,7 @@ impl Front {
 
     /// Goes on with what comes next of the same recording, from `from` on.
     pub fn go_on(&mut self, recording: &Recording, holes: Holes, from: u64) {
-        self.pairing.go_on(holes, from);
+        self.pairing.go_on(holes, from, &mut self.line);
         self.learn(recording, from);
     }
 
@@ -75,7 +75,7 @@ impl Front {
     }
 
     /// What is known of threads and calls.
-    pub fn pairing(&mut self) -> &mut Pairing {
+    pub fn pairing(&mut self) -> &mut Pairs {
         &mut self.pairing
     }
 

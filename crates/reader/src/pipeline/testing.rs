@@ -4,7 +4,9 @@ use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{
     COPY_MAGIC, DETACHED_SHIFT, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT, VERSION,
 };
-use flightrec_format::abi::record::{Abi, Comm, Fork, SHARES_FILES, StringStatus, WakeContext};
+use flightrec_format::abi::record::{
+    Abi, Comm, Fork, SHARES_FILES, SHARES_NAME, StringStatus, WakeContext,
+};
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::encode::write_header;
 use flightrec_format::meta::Meta;
@@ -109,7 +111,7 @@ pub fn fork(parent_tid: u32, parent_tgid: u32, tid: u32, tgid: u32, name: &str) 
         start_time: 0,
         cgroup: 0,
         comm: comm(name),
-        shares: SHARES_FILES * u64::from(tgid == parent_tgid),
+        shares: SHARES_NAME | (SHARES_FILES * u64::from(tgid == parent_tgid)),
     }
 }
 

@@ -13,10 +13,10 @@ use flightrec_vmcore::{Dump, PageRef, Rejected, Scan, Session, Shortfall, Vmcore
 
 use super::anchor::{Choice, Files, choose};
 use super::{Clock, Collector, Recording, Source, SourceError};
-use crate::amount::{bytes, counted};
 use crate::memory;
 use crate::observe;
 use crate::window::Window;
+use flightrec_format::human::{bytes, counted};
 
 /// A dump that can't be read, or has nothing of the recorder in it.
 #[derive(Debug, Error)]

@@ -1,20 +1,13 @@
-//! Exits find their entries, by the rules of the reader's pipeline (`pipeline/pairing.rs`): the
-//! last entry of the thread is the exit's, if its number is, or is lost.
+//! Calls that end, as the sums count them.
 
-use flightrec_format::abi::record::{Abi, Act, NR_INVALID};
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Body, Event};
+use flightrec_format::meta::Meta;
+use flightrec_format::ring::Gap;
+use flightrec_reader::holes::Holes;
+use flightrec_reader::pairing::{Pairing, Taken};
 use flightrec_reader::threads::THREADS_MAX;
-use rustc_hash::FxHashMap;
-
-/// An entry without its exit.
-#[derive(Debug, Clone, Copy)]
-struct Pending {
-    time: u64,
-    nr: u16,
-    abi: Abi,
-    /// A program has been executed in it.
-    executed: bool,
-}
 
 /// A call that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,68 +22,39 @@ pub(super) struct Ended {
 }
 
 /// Entries that wait for their exits, by thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Calls {
-    pending: FxHashMap<u32, Pending>,
+    pairing: Pairing<()>,
 }
 
 impl Calls {
-    /// Calls are missing: the next exit of a thread may be of another call than its last entry.
-    pub(super) fn forget(&mut self) {
-        self.pending.clear();
+    pub(super) fn new(meta: &Meta) -> Self {
+        let mut holes = Holes::default();
+        if meta.lanes.off().get(Lane::Sched as usize).is_none_or(|is_off| *is_off) {
+            holes.unschedule([(0, u64::MAX)]);
+        }
+        Self { pairing: Pairing::new(holes, THREADS_MAX) }
+    }
+
+    /// Events are missing.
+    pub(super) fn miss(&mut self, gap: &Gap) {
+        self.pairing.holes().miss(gap);
+    }
+
+    /// All events before a moment were taken.
+    pub(super) fn settle(&mut self, now: u64) {
+        self.pairing.settle(now, |_| ());
     }
 
     /// Goes past an event; where it ends a call, what is known of that.
     #[inline]
     pub(super) fn take(&mut self, event: &Event) -> Option<Ended> {
-        let Event { time, tid, .. } = *event;
-        match &event.body {
-            Body::Enter(call) => {
-                let pending = Pending { time, nr: call.nr, abi: call.abi, executed: false };
-                if self.pending.len() < THREADS_MAX || self.pending.contains_key(&tid) {
-                    self.pending.insert(tid, pending);
-                }
-                None
-            }
-            Body::Exit { call, entered, ret } => {
-                let mut ended =
-                    Ended { nr: call.nr, abi: call.abi, ret: *ret, ns: None, entered: *entered };
-                if let Some(of) = self.pending.remove(&tid) {
-                    let is_lost = of.executed || call.nr == NR_INVALID && of.nr != NR_INVALID;
-                    if is_lost || call.nr == of.nr {
-                        (ended.nr, ended.abi) = (of.nr, of.abi);
-                        ended.entered = ended.entered.or(Some(of.time));
-                    }
-                }
-                ended.ns = ended.entered.map(|entered| time.saturating_sub(entered));
-                Some(ended)
-            }
-            Body::Fork(fork) => {
-                self.pending.remove(&fork.tid);
-                None
-            }
-            Body::Exec { exec, .. } => {
-                if exec.old_tid != exec.tid {
-                    self.pending.remove(&exec.tid);
-                    if let Some(of) = self.pending.remove(&exec.old_tid) {
-                        self.pending.insert(exec.tid, of);
-                    }
-                }
-                if let Some(of) = self.pending.get_mut(&exec.tid) {
-                    of.executed = true;
-                }
-                None
-            }
-            Body::TaskExit(exit) => {
-                self.pending.remove(&exit.tid);
-                None
-            }
-            // Its thread may have made any number of calls meanwhile.
-            Body::Act(act, _) if *act == Act::Attached as u16 => {
-                self.pending.clear();
-                None
-            }
-            _ => None,
-        }
+        let Taken::Ended(found) = self.pairing.event(event, |_| (), |_| ()) else { return None };
+        let Body::Exit { call, entered, ret } = &event.body else { return None };
+        let entry = found.entry();
+        let (abi, nr) = entry.map_or((call.abi, call.nr), |entry| entry.call);
+        let entered = entered.or(entry.map(|entry| entry.time));
+        let ns = entered.map(|entered| event.time.saturating_sub(entered));
+        Some(Ended { nr, abi, ret: *ret, ns, entered })
     }
 }

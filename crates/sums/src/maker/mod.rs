@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 
 use flightrec_analysis::reason::{Reason, Wait, is_io_worker};
 use flightrec_analysis::stretches::{Stretch, Stretches, Woken};
-use flightrec_analysis::transfer::{Moves, is_write};
+use flightrec_analysis::syscalls::{Moves, operation_writes};
 use flightrec_analysis::{State, Waker};
 use flightrec_format::abi::kinds::{BlockComplete, IoComplete, Kind};
 use flightrec_format::abi::page::Lane;
@@ -99,7 +99,7 @@ impl Maker {
         let mut maker = Self {
             names: Names::new(meta),
             threads: Threads::before(std::iter::empty(), slots.into_iter(), cpus),
-            calls: Calls::default(),
+            calls: Calls::new(meta),
             requests: Requests::new(Holes::default()),
             operations: Operations::new(Holes::default()),
             stretches: Stretches::new(0, false, false),
@@ -293,7 +293,8 @@ impl Maker {
     }
 
     fn operation(&mut self, event: &Event, done: &IoComplete, by: Option<u32>) {
-        let (Ok(bytes @ 1..), Some(is_write)) = (u64::try_from(done.result), is_write(done.op))
+        let (Ok(bytes @ 1..), Some(is_write)) =
+            (u64::try_from(done.result), operation_writes(done.op))
         else {
             return;
         };
@@ -410,10 +411,7 @@ impl Maker {
             return;
         }
         self.stretches.miss(gap);
-        // Of what was refused, entry and exit are missing.
-        if gap.lane == Lane::Syscall && gap.missing() != Some(0) {
-            self.calls.forget();
-        }
+        self.calls.miss(gap);
         if gap.lane == Lane::Trace {
             let holes = |(from, until)| {
                 let mut holes = Holes::new(0);
@@ -440,6 +438,7 @@ impl Maker {
 
     /// The present period ends at a moment.
     fn end_period(&mut self, at: u64) {
+        self.calls.settle(at);
         self.stretches.settle(at);
         let done = self.stretches.drain();
         let mut open = FxHashMap::default();

@@ -1,7 +1,7 @@
 //! What a recording tells of itself, and words by its numbers.
 
 use flightrec_analysis::CallId;
-use flightrec_analysis::transfer::{Moves, moves};
+use flightrec_analysis::syscalls::{Moves, moves};
 use flightrec_format::abi::record::{Abi, WakeContext};
 use flightrec_format::abi::value_names::BLOCK_OPS;
 use flightrec_format::meta::Meta;

@@ -111,16 +111,16 @@ fn minutes_with_gaps_are_marked() {
 /// The exit that follows what is missing may be of another call of the same kind.
 #[test]
 fn no_call_takes_as_long_as_what_is_missing() {
-    let gap = |lane, reason, refused: u64| {
+    let gap = |lane, cpu, reason, refused: [u64; 3]| {
         let mut maker = maker();
         enter(&mut maker, 1);
         maker.miss(&Gap {
             lane,
-            cpu: 1,
+            cpu,
             from: 2 * SECOND,
             until: 3 * SECOND,
-            lost: Some(Counts::first([if refused == 0 { 2 } else { 0 }])),
-            refused: [refused, 0, 0],
+            lost: Some(Counts::first([if refused == [0; 3] { 2 } else { 0 }])),
+            refused,
             reason,
         });
         exit(&mut maker, 4, 1);
@@ -128,9 +128,14 @@ fn no_call_takes_as_long_as_what_is_missing() {
         let of = cell(&periods[0], Table::Calls, [b"", b"read", b""]);
         (of.count, of.max)
     };
-    assert_eq!(gap(Lane::Syscall, GapReason::Overwritten, 0), (1, 0));
-    assert_eq!(gap(Lane::Syscall, GapReason::Refused, 2), (1, 3 * SECOND), "both ends are refused");
-    assert_eq!(gap(Lane::Sched, GapReason::Overwritten, 0), (1, 3 * SECOND));
+    let none = [0; 3];
+    assert_eq!(gap(Lane::Syscall, 0, GapReason::Overwritten, none), (1, 0));
+    let of_budget = gap(Lane::Syscall, 0, GapReason::Refused, [0, 2, 0]);
+    assert_eq!(of_budget, (1, 3 * SECOND), "both ends are refused");
+    assert_eq!(gap(Lane::Syscall, 0, GapReason::Refused, [2, 0, 0]), (1, 0), "one may be");
+    assert_eq!(gap(Lane::Sched, 0, GapReason::Overwritten, none), (1, 3 * SECOND));
+    let elsewhere = gap(Lane::Syscall, 1, GapReason::Overwritten, none);
+    assert_eq!(elsewhere, (1, 3 * SECOND), "on a CPU where the thread was not");
 }
 
 /// Minutes are the wall clock's; what the clock was set by makes none of a moment.

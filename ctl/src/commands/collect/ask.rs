@@ -13,11 +13,11 @@ use super::survey::{Held, survey};
 use crate::clocks::{self, Ahead, Asked};
 use crate::follow::stop::Stop;
 use crate::frames::{self, Next};
-use crate::human::{bytes, span};
 use crate::output::OutputError;
 use crate::target::Target;
 use crate::window::{Edge, nanos};
 use flightrec_cli::told;
+use flightrec_format::human::{bytes, span};
 
 /// Most files of one host: recordings that its window reaches over.
 const FILES_MAX: usize = 16;

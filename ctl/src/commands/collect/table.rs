@@ -11,9 +11,9 @@ use super::hosts::Host;
 use super::survey::{Held, moment, timestamp};
 use crate::clocks::Ahead;
 use crate::exit::Exit;
-use crate::human::{bytes, counted, span};
 use crate::schema::document;
 use crate::text::printable;
+use flightrec_format::human::{bytes, counted, span};
 
 /// A host, and what came of it.
 pub(super) type Row = (Host, Answer);

@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::run::Compared;
 use super::topic::{Topic, Words};
-use crate::human::bytes;
 use crate::report::json::sums;
 use crate::report::minutes::SumsTold;
 use crate::report::{Period, Unit, window};
 use crate::schema::document;
 use crate::text::number::duration;
+use flightrec_format::human::bytes;
 
 /// All changes, the largest part of its topic first.
 fn ranked(compared: &[Compared], top: usize) -> Vec<(&Compared, &Change<Words>)> {

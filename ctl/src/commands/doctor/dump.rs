@@ -2,7 +2,7 @@
 
 use super::machine::{Dumper, Seen};
 use super::{Check, Machine};
-use crate::human::bytes;
+use flightrec_format::human::bytes;
 
 /// A crash kernel with less does not get through a boot and makedumpfile's and our own work
 /// reliably: the kernel and its initrd take about 40 MiB of what is reserved, `flightctl recover`

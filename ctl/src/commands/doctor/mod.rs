@@ -20,13 +20,13 @@ pub use self::check::{Check, Verdict};
 pub use self::machine::Machine;
 use super::prelude::*;
 use crate::control::ControlError;
-use crate::human::counted;
 use crate::output::Output;
 use crate::schema::document;
 use crate::source::Origin;
 use crate::state::State;
 use crate::text::printable;
 use flightrec_cli::told;
+use flightrec_format::human::counted;
 
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]

@@ -1,8 +1,8 @@
 //! What recording needs.
 
 use super::{Check, Machine, Silence, machine::Seen};
-use crate::human::{bytes, span};
 use crate::state::State;
+use flightrec_format::human::{bytes, span};
 
 const ROOT: &str = "run this as root to know";
 /// Who may ask the recorder.

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::machine::Dumper;
 use super::{Check, Machine};
-use crate::human::bytes;
 use crate::source::STATE_DIR;
 use crate::state::State;
+use flightrec_format::human::bytes;
 
 /// The kernel's own memory, which `-d 31` keeps (`/proc/meminfo`).
 const KERNEL: [&str; 6] = ["Slab", "KernelStack", "PageTables", "Percpu", "VmallocUsed", "Shmem"];

@@ -11,7 +11,6 @@ use crate::exit::Exit;
 use crate::fds::Naming;
 use crate::filter::{Filter, FilterError, FilterPlan, Reading, Seen, doubts};
 use crate::formats;
-use crate::human::counted;
 use crate::left_out::LeftOuts;
 use crate::narrowing::Narrowing;
 use crate::options::kernel_dump::KernelDump;
@@ -28,6 +27,7 @@ use crate::wall::WallClock;
 use crate::window::{Edge, Window, with_leads};
 use crate::windows::Windows;
 use flightrec_cli::note;
+use flightrec_format::human::counted;
 
 /// Prints events.
 pub fn run(plan: &EventsPlan) -> Result<Exit> {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::tally::Tally;
-use crate::human::{counted, span};
 use crate::text::coverage::{reasons, why};
+use flightrec_format::human::{counted, span};
 
 /// What it all came to: the first line adds up.
 pub fn summary(tally: &Tally) -> Vec<String> {

@@ -141,7 +141,7 @@ impl Show<'_> {
                 Answer::News(news, until, more) => {
                     self.here();
                     if is_refused(&totals, &news.totals) {
-                        pass.miss(totals.now, news.totals.now);
+                        pass.holes().extend([(totals.now, news.totals.now)]);
                     }
                     pushed += self.round(&news, until, &meta, &mut pass)?;
                     totals = news.totals;
@@ -175,9 +175,7 @@ impl Show<'_> {
         let mut gaps = Vec::new();
         for gap in &round.gaps {
             self.tally.gap(gap);
-            if gap.lane == Lane::Syscall {
-                pass.miss(gap.from, gap.until);
-            }
+            pass.holes().miss(gap);
             gaps.extend(self.format.gap(gap, pass.wall()));
         }
         // Where one round was cut short, the last only tells what there would have been.

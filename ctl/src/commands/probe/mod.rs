@@ -22,10 +22,10 @@ use serde::Serialize;
 use self::spec::Spec;
 use super::prelude::*;
 use crate::control::Client;
-use crate::human::{counted, span};
 use crate::output::Output;
 use crate::schema::document;
 use crate::text::printable;
+use flightrec_format::human::{counted, span};
 
 /// Arguments of `probe`.
 #[derive(Debug, clap::Args)]

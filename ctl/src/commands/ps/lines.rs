@@ -9,7 +9,6 @@ use flightrec_format::decode::Stack;
 
 use super::blocked::Blocked;
 use super::requests::RequestInFlight;
-use crate::human::span;
 use crate::json::escape;
 use crate::names::TASK_STATE;
 use crate::source::{Recording, Stacks, anchor};
@@ -17,6 +16,7 @@ use crate::text::names::flags;
 use crate::text::number::padded;
 use crate::text::{self, Renderer};
 use crate::threads::trim;
+use flightrec_format::human::span;
 
 /// What stands over the lines.
 pub(crate) const HEAD: &str = " BLOCKED FOR      TID      PID  NAME             STATE  IN\n";

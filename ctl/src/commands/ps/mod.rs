@@ -15,7 +15,6 @@ use super::prelude::*;
 use crate::announce::announce;
 use crate::fds::Fds;
 use crate::filter::{Names, comm};
-use crate::human::counted;
 use crate::options::color::{ColorArg, ColorArgs};
 use crate::options::kernel_dump::KernelDump;
 use crate::output::Output;
@@ -26,6 +25,7 @@ use crate::value::{id, session};
 use crate::window::{Window, with_leads};
 use flightrec_analysis::TaskState;
 use flightrec_cli::note;
+use flightrec_format::human::counted;
 
 /// What it means that the dump lacks the table of threads.
 pub(super) const WITHOUT_TABLE: &str =

@@ -4,10 +4,10 @@ use flightrec_format::abi::kinds::Names;
 use flightrec_format::abi::value_names::BLOCK_OPS;
 use serde::Serialize;
 
-use crate::human::span;
 use crate::pipeline::requests::in_flight;
 use crate::source::Recording;
 use crate::text::devices::Devices;
+use flightrec_format::human::span;
 
 /// A request at the moment of death.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -6,7 +6,7 @@ use std::fs;
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::live::sys;
 
-use crate::human::counted;
+use flightrec_format::human::counted;
 
 /// So many are named.
 const NAMED: usize = 8;

@@ -10,10 +10,10 @@ use serde::Serialize;
 use super::args::ReportFormat;
 use crate::control::Client;
 use crate::exit::Exit;
-use crate::human::span;
 use crate::output::Output;
 use crate::schema::document;
 use crate::text::printable;
+use flightrec_format::human::span;
 
 /// Asks the daemon, which has the counts.
 pub(super) fn run(format: ReportFormat, runtime_dir: &Path) -> Result<Exit> {

@@ -92,9 +92,9 @@ impl SumPlan {
         past.store.file.extend(files);
         // Folded stacks need stacks.
         let is_folded = format == ReportFormat::Folded;
-        if is_folded && !shape.keys.contains(&Key::Stack) {
+        if is_folded && !shape.has_key(Key::Stack) {
             bail!("--format folded: report {} has no stacks; those that have: {}", shape.name, {
-                let has = |kind: &ReportKind| kind.shape.keys.contains(&Key::Stack);
+                let has = |kind: &ReportKind| kind.shape.has_key(Key::Stack);
                 let names = report::ALL.into_iter().filter(has).map(|kind| kind.shape.name);
                 names.collect::<Vec<_>>().join(", ")
             });
@@ -125,10 +125,10 @@ pub(super) fn keys(shape: &Shape, typed: &[String]) -> Result<Vec<Key>> {
     if typed.is_empty() {
         return Ok(shape.default.to_vec());
     }
-    let names = shape.keys.iter().map(|key| key.name()).collect::<Vec<_>>();
+    let names = shape.all_keys().map(Key::name).collect::<Vec<_>>();
     let mut by: Vec<Key> = Vec::new();
     for name in typed {
-        let Some(key) = Key::of(name).filter(|key| shape.keys.contains(key)) else {
+        let Some(key) = Key::of(name).filter(|key| shape.has_key(*key)) else {
             let hint = hint(&nearest(name, names.iter().copied()));
             bail!(
                 "--by: report {} has no key `{name}`{hint} (keys: {})",

@@ -15,7 +15,6 @@ use flightrec_format::ring::LaneStream;
 use super::prelude::*;
 use crate::clocks;
 use crate::coverage::Report;
-use crate::human::{bytes, counted};
 use crate::options::past::{Past, PastArgs};
 use crate::options::target::TargetArgs;
 use crate::options::window::WindowArgs;
@@ -27,6 +26,7 @@ use crate::wall::WallClock;
 use crate::windows::Windows;
 use file::Saving;
 use flightrec_cli::note;
+use flightrec_format::human::{bytes, counted};
 
 /// Arguments of `save`.
 #[derive(Debug, clap::Args)]

@@ -9,10 +9,10 @@ use flightrec_format::unseen::visible;
 use flightrec_store::snapshot::{Involved, Thread, Wait, WaitKind, Why, WhyThread};
 
 use super::shown::Shown;
-use crate::human::{bytes, counted, span};
 use crate::names::TASK_STATE;
 use crate::text::names::flags;
 use crate::text::stack::is_entry;
+use flightrec_format::human::{bytes, counted, span};
 
 fn local(time: Option<Timestamp>, zone: &TimeZone, format: &str) -> String {
     time.map_or_else(

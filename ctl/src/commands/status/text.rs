@@ -8,11 +8,11 @@ use jiff::tz::TimeZone;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::unseen::visible;
 
-use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::state::{
     Budget, Descriptors, Files, Lacking, Level, Snapshots, State, Store, Sums, Tracepoint, Unpinned,
 };
+use flightrec_format::human::{bytes, counted, ranges, span};
 
 /// A paragraph: lines of a name and a value.
 #[derive(Default)]

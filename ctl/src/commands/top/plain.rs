@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use super::column::Column;
 use super::table::{Row, Table};
-use crate::human::counted;
 use crate::options::color::ColorArg;
 use crate::output::Output;
 use crate::text::escape;
 use crate::text::paint::Paint;
+use flightrec_format::human::counted;
 
 /// Width of a name.
 const COMM: usize = 15;

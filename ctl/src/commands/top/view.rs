@@ -11,7 +11,7 @@ use super::keys::About;
 use super::plain::{self, Wide};
 use super::screen::{Detail, Screen};
 use super::table::Row;
-use crate::human::counted;
+use flightrec_format::human::counted;
 
 const TABLE_KEYS: &str = "q quit  s e r d h b or ←→ sort  ↑↓ select  Enter why  / filter";
 const TYPING_KEYS: &str = "Enter done  Esc no filter  (a part of name, tid or pid)";

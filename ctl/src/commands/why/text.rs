@@ -8,8 +8,8 @@ use jiff::tz::TimeZone;
 use flightrec_analysis::why::{Answer, Link, Who};
 
 use super::run::Answered;
-use crate::human::counted;
 use crate::wall::WallClock;
+use flightrec_format::human::counted;
 
 /// Shares below that are not shown one by one, per cent.
 const SMALL: f64 = 0.1;

@@ -3,9 +3,9 @@
 use jiff::tz::TimeZone;
 
 use super::lines::Times;
-use crate::human::{counted, span};
 use crate::wall::WallClock;
 use crate::windows::Windows;
+use flightrec_format::human::{counted, span};
 
 /// Most steps, and most times that were shown again, that are told one by one.
 const EACH: usize = 4;

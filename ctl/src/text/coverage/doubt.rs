@@ -2,8 +2,8 @@
 
 use super::lines::Times;
 use crate::coverage::Report;
-use crate::human::counted;
 use crate::pipeline::{Doubt, Part};
+use flightrec_format::human::counted;
 
 /// A line for each CPU and part.
 pub(super) fn doubt_lines(report: &Report, times: &mut Times<'_>) -> Vec<String> {

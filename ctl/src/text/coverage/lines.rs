@@ -14,11 +14,11 @@ use super::doubt::doubt_lines;
 use super::fold::{Folded, fold};
 use crate::coverage::Report;
 use crate::coverage::unknown::Unknown;
-use crate::human::{counted, ranges, span};
 use crate::kind::Kind;
 use crate::source::anchor;
 use crate::text::printable;
 use crate::wall::WallClock;
+use flightrec_format::human::{counted, ranges, span};
 
 /// The report, a line each, times of day in `zone`.
 pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<String> {

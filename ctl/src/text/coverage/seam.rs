@@ -4,11 +4,11 @@ use jiff::tz::TimeZone;
 
 use super::lines::Times;
 use crate::boots::{self, BootId};
-use crate::human::span;
 use crate::source::history::Chapter;
 use crate::text::printable;
 use crate::wall::WallClock;
 use crate::window::Window;
+use flightrec_format::human::span;
 
 /// The end of the chapter before.
 #[derive(Debug, Clone, Default)]

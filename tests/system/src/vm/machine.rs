@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -70,13 +71,19 @@ const EMULATED: &str = "tcg,thread=single,tb-size=512";
 
 /// Runs it until it reboots, which ends it.
 pub(super) fn run(image: &Image) -> Result<()> {
-    let has_kvm = File::options().read(true).write(true).open("/dev/kvm").is_ok();
+    // What did not work once is not waited for again.
+    static KVM_FAILS: AtomicBool = AtomicBool::new(false);
+    let has_kvm = File::options().read(true).write(true).open("/dev/kvm").is_ok()
+        && !KVM_FAILS.load(Ordering::Relaxed);
     let mut ways = WAYS.iter().skip(usize::from(!has_kvm)).peekable();
     while let Some((accel, cpu)) = ways.next() {
         let silence = if ways.peek().is_some() { SILENCE } else { image.hardware.patience() };
         match boot(image, accel, cpu, silence)? {
             Ended::Off { .. } => return Ok(()),
-            Ended::Silent if ways.peek().is_some() => println!("vm: {accel} does not work here"),
+            Ended::Silent if ways.peek().is_some() => {
+                println!("vm: {accel} does not work here");
+                KVM_FAILS.store(true, Ordering::Relaxed);
+            }
             Ended::Silent => bail!(
                 "the virtual machine said nothing on its console: {}",
                 image.console.display()

@@ -6,6 +6,7 @@ use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::decode::{Body, Event, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Lanes, Meta, Syscall};
+use flightrec_format::ring::Gap;
 
 use super::*;
 use crate::holes::Holes;
@@ -189,6 +190,19 @@ fn sorted(mut ends: Vec<CallEnd>) -> Vec<CallEnd> {
     ends
 }
 
+/// When calls are missing in a stretch of a recording whose pages are all there from `whole` on.
+fn holes(recording: &Recording, stretch: &[u64], whole: u64) -> Holes {
+    let mut holes = without_switches(Holes::default().with_whole(whole));
+    let calls = recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
+    for gap in calls.flat_map(LaneStream::gaps) {
+        let (from, until) = (gap.from.max(stretch[0]), gap.until.min(stretch[1]));
+        if from < until {
+            holes.miss(&Gap { from, until, ..gap });
+        }
+    }
+    holes
+}
+
 /// The ends of a stretch, event by event.
 fn by_events(recording: &Recording, cuts: &[u64], whole: u64) -> Vec<CallEnd> {
     let mut ends = Vec::new();
@@ -201,12 +215,12 @@ fn by_events(recording: &Recording, cuts: &[u64], whole: u64) -> Vec<CallEnd> {
         }
         Ok(())
     };
-    let mut front = Front::new(recording, Holes::default().with_whole(whole));
+    let mut front = Front::new(recording, holes(recording, cuts, whole));
     for (number, moments) in cuts.windows(2).enumerate() {
         let streams = recording.streams.iter();
         let streams = streams.map(|stream| Since::stretch(stream, moments[0], number != 0));
         if number != 0 {
-            front.go_on(recording, Holes::default(), moments[0]);
+            front.go_on(recording, holes(recording, moments, 0), moments[0]);
         }
         front.all(Merge::new(streams), moments[1], &mut each).unwrap();
     }
@@ -215,9 +229,12 @@ fn by_events(recording: &Recording, cuts: &[u64], whole: u64) -> Vec<CallEnd> {
 }
 
 fn by_ends(recording: &Recording, cuts: &[u64], whole: u64, workers: usize) -> Vec<CallEnd> {
-    let mut ends = Ends::new(workers, whole);
+    let mut ends = Ends::new(workers, holes(recording, cuts, whole));
     let mut takers: Vec<All> = (0..workers).map(|_| All::default()).collect();
-    for moments in cuts.windows(2) {
+    for (number, moments) in cuts.windows(2).enumerate() {
+        if number != 0 {
+            ends.go_on(&holes(recording, moments, 0), moments[0]);
+        }
         ends.stretch(recording, (moments[0], moments[1]), &mut takers);
     }
     sorted(takers.into_iter().flat_map(|taker| taker.0).collect())

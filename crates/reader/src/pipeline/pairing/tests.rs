@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::pipeline::testing::{call, comm, enter, event, exit, text, waking};
-use flightrec_format::abi::record::{Exec, TaskExit};
+use flightrec_format::abi::record::{Act, Exec, TaskExit};
 use flightrec_format::decode::Event;
 
 fn meta() -> Meta {
@@ -34,7 +34,7 @@ fn returns(time: u64, tid: u32, nr: u16, ret: i64) -> Event {
 const EPERM: i64 = -1;
 
 fn run_since(holes: Holes, events: Vec<Event>) -> Vec<Item> {
-    let mut pairing = Pairing::new(&meta(), holes);
+    let mut pairing = Pairs::new(&meta(), holes);
     let mut placement = Placement::default();
     let mut line = DelayLine::default();
     for event in events {
@@ -128,7 +128,7 @@ fn an_exec_whose_end_was_not_seen_takes_no_other_exit() {
 /// walk over all of those.
 #[test]
 fn more_threads_than_are_remembered_cost_no_more() {
-    let (mut pairing, mut line) = (Pairing::new(&meta(), Holes::new(0)), DelayLine::default());
+    let (mut pairing, mut line) = (Pairs::new(&meta(), Holes::new(0)), DelayLine::default());
     let placement = Placement::default();
     let mut take = |event: Event| {
         let mut item = Item::new(event.into());
@@ -224,13 +224,13 @@ fn what_a_filter_may_return_tells_nothing_unless_its_thread_slept() {
 /// A thread that has given up its place may have been seen.
 #[test]
 fn in_a_crowd_only_the_latest_is_known() {
-    let (mut pairing, mut line) = (Pairing::new(&meta(), Holes::new(1)), DelayLine::default());
+    let (mut pairing, mut line) = (Pairs::new(&meta(), Holes::new(1)), DelayLine::default());
     let mut take = |event: Event| {
         let mut item = Item::new(event.into());
         pairing.take(&mut item, &mut line, &Placement::default());
         item.found.began
     };
-    let all = CROWDED as u32;
+    let all = (THREADS_MAX / 2) as u32;
     for tid in 1..=all {
         take(enter(u64::from(tid), 0, tid, 0));
     }

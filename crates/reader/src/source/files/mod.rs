@@ -83,7 +83,7 @@ pub enum FilesError {
         "more than {} of pages belong to one moment: the files are damaged (check them with \
          flightctl verify), or from a far larger machine; select less time with --since and \
          --until, or allow more with --memory 4GiB ({}=4GiB in the environment)",
-        crate::amount::bytes(*.0), crate::memory::VARIABLE
+        flightrec_format::human::bytes(*.0), crate::memory::VARIABLE
     )]
     TooMuch(u64),
 }

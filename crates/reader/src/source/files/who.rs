@@ -3,7 +3,7 @@
 //! needs no other events, or few.
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::Act;
+use flightrec_format::abi::record::{Act, SHARES_NAME};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::Body;
 use flightrec_format::meta::CPUS_MAX;
@@ -102,7 +102,9 @@ impl Names {
     fn learn(&mut self, body: &Body) {
         match body {
             Body::Fork(fork) => {
-                self.thread(fork.parent_tid, fork.parent_tgid, &fork.comm);
+                let has_its_name = fork.shares & SHARES_NAME != 0;
+                let of_parent = if has_its_name { fork.comm } else { [0; 16] };
+                self.thread(fork.parent_tid, fork.parent_tgid, &of_parent);
                 self.thread(fork.tid, fork.tgid, &fork.comm);
                 self.parent(fork.tgid, fork.parent_tgid);
                 self.born.insert(fork.tid);

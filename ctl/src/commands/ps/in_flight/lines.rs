@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::{Doing, InFlight};
-use crate::human::span;
 use crate::text::Renderer;
+use flightrec_format::human::span;
 
 /// What stands over the lines; the columns are those of `ps`.
 pub(crate) const HEAD: &str = "         FOR      TID      PID  NAME             STATE  IN\n";

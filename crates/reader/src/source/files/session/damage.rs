@@ -3,7 +3,7 @@
 use flightrec_store::{Damage, FileReader, What};
 
 use super::SessionSource;
-use crate::amount::counted;
+use flightrec_format::human::counted;
 
 /// Most lines about damage in one chapter.
 const REMARKS: usize = 10;

@@ -28,10 +28,10 @@ use super::narrow::{self, Chosen, Sought, Tail};
 use super::pages::most_blocks;
 use super::proof::Proof;
 use super::who::Names;
-use crate::amount::counted;
 use crate::observe;
 use crate::source::{Clock, Recording};
 use crate::window::Window;
+use flightrec_format::human::counted;
 
 /// A session's files, opened one by one as they are needed.
 pub struct SessionSource {
