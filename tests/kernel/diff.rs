@@ -31,8 +31,6 @@ fn what_is_new_gone_and_slower() {
     let output = recorder.flightctl(&args);
     assert!(output.status.success(), "{output:?}");
     let diff: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let is_told = |side: &str| diff[side]["complete"].is_boolean();
-    assert!(is_told("a") && is_told("b"), "{diff:#}");
     let changes = diff["changes"].as_array().expect("a list");
     let find = |topic: &str, keys: &[(&str, &str)]| {
         let is_it = |of: &&Value| {

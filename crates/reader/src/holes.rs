@@ -4,19 +4,19 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::ring::Gap;
 use rustc_hash::FxHashMap;
 
-/// Stretches of time in which events of any process may be missing, on any CPU. (What the quiet
-/// ring left out, [`crate::left_out::LeftOuts`] tells by process, and when no calls were recorded, the
-/// recorder's own events do.)
+/// Stretches of time in which events of any process may be missing, on any CPU.
+/// [`LeftOuts`](crate::left_out::LeftOuts) has what the quiet ring left out, by process; the
+/// recorder's own events say when no calls were recorded.
 #[derive(Debug, Clone, Default)]
 pub struct Holes {
     /// Nothing is known of what was before, ns of `CLOCK_MONOTONIC`.
     begins: u64,
-    /// From when on nothing is missing at the beginning of what is read: see [`Self::whole`].
+    /// The moment after which the pages of all CPUs are there: see [`Self::whole`].
     whole: u64,
     /// In order; none touch.
     all: Vec<(u64, u64)>,
-    /// When recorded calls of a CPU are missing, so that a call may have an entry alone, or an exit;
-    /// in order, none touch. A call that was refused has neither.
+    /// When recorded calls are missing, by CPU: a call may have its entry there and not its exit,
+    /// or the reverse. (A call that was refused has neither.) In order; none touch.
     losses: FxHashMap<u16, Vec<(u64, u64)>>,
     /// When switches of threads may be missing; in order, none touch.
     unscheduled: Vec<(u64, u64)>,
@@ -52,7 +52,7 @@ impl Holes {
         self.whole
     }
 
-    /// Goes on behind `from` with those of what is read from there on.
+    /// Goes on with the holes of what is read after `from`.
     pub fn go_on(&mut self, next: Self, from: u64) {
         if next.begins > from {
             (self.begins, self.whole) = (next.begins, next.whole);
@@ -87,13 +87,20 @@ impl Holes {
         }
     }
 
+    /// Switches are not recorded, or not read.
+    #[must_use]
+    pub fn without_switches(mut self) -> Self {
+        self.unschedule([(0, u64::MAX)]);
+        self
+    }
+
     /// Switches of threads may be missing between these moments.
     pub fn unschedule(&mut self, gaps: impl IntoIterator<Item = (u64, u64)>) {
         self.unscheduled.extend(gaps.into_iter().filter(|(from, until)| from < until));
         crate::left_out::merge(&mut self.unscheduled);
     }
 
-    /// What was before a moment is no more than when all calls were there.
+    /// Forgets what was before a moment, but since when all calls were there.
     pub fn settle(&mut self, now: u64) {
         self.begins = self.since(now);
         self.all.retain(|(_, until)| *until > now);

@@ -114,7 +114,8 @@ pub struct Place<T> {
     pending: Option<Pending<T>>,
 }
 
-/// Entries that wait for their exits, by thread; `T`: what is remembered with each.
+/// The threads of a recording, each with the entry of the call that it is in. `T` is what the
+/// caller stores with an entry.
 #[derive(Debug, Clone)]
 pub struct Pairing<T> {
     /// A thread keeps its place until it ends, or there is a crowd: one look finds it, for its
@@ -145,7 +146,8 @@ impl<T: Copy> Pairing<T> {
         }
     }
 
-    /// Goes on with what is read from `from` on; `dropped` as for [`Self::settle`].
+    /// Goes on with the holes of what is read after `from`. `dropped` takes the same entries as in
+    /// [`Self::settle`].
     pub fn go_on(&mut self, next: Holes, from: u64, dropped: impl FnMut(Entry<T>)) {
         self.settle(from, dropped);
         self.holes.go_on(next, from);
@@ -424,8 +426,8 @@ impl<T: Copy> Pairing<T> {
         Some(before)
     }
 
-    /// Whether the call that ends may be another one than an entry that is doubted. At a moment when
-    /// the pages of all CPUs are there, the thread's last wakeup would have told.
+    /// Whether an entry is doubted, and the call that ends may be another one. Once the pages of all
+    /// CPUs are there, the thread's last wakeup has removed the doubt, or the entry.
     fn is_doubted(&self, place: &Place<T>, at: At) -> bool {
         let is_whole = at.time >= self.holes.whole();
         place.pending.is_some_and(|of| of.doubted && (is_whole || at.cpu != of.cpu))
@@ -445,7 +447,7 @@ impl<T: Copy> Ended<T> {
 }
 
 impl<T> Place<T> {
-    /// Whether the thread has had no CPU up to a moment since it lost its own, and nothing of it was
+    /// Whether the thread lost its CPU, has had none since, up to a moment, and nothing of it was
     /// missing before.
     fn is_off(&self, holes: &Holes, now: u64) -> bool {
         self.off != 0 && self.whole == self.off && holes.has_switches(self.off, now)

@@ -462,29 +462,32 @@ fn is_for_lock(wait: &Wait<'_>) -> bool {
     wait.reason.is_some_and(|reason| reason.class == Class::Lock)
 }
 
+/// Whether a wait was one try of many for a lock, over when its time was: of a futex with a timeout,
+/// or of a lock that the kernel tries again by a timer of its own (`__break_lease`, fs/locks.c,
+/// Linux 6.1).
+fn is_try(wait: &Wait<'_>) -> bool {
+    match wait.cause {
+        Cause::Timer => wait.kind == CallKind::Futex,
+        Cause::Interrupt => is_for_lock(wait),
+        _ => false,
+    }
+}
+
 /// What ended most of the time of some waits.
 fn main_cause(waits: &[Wait<'_>]) -> Option<Cause> {
     let mut sums: FxHashMap<Cause, (u64, usize)> = FxHashMap::default();
-    for (at, wait) in waits.iter().enumerate() {
-        let sum = sums.entry(wait.cause).or_insert((0, at));
-        sum.0 = sum.0.saturating_add(wait.span.ns());
-    }
-    // A lock that is tried again whenever some time is over is had from who gives it in the end.
-    // The kernel's own tries are ended by a timer that no call asks for (`__break_lease`,
-    // fs/locks.c).
-    let timeout = match waits.first() {
-        Some(wait) if wait.kind == CallKind::Futex => Some(Cause::Timer),
-        Some(_) if waits.iter().any(is_for_lock) => Some(Cause::Interrupt),
-        _ => None,
+    let add = |sums: &mut FxHashMap<Cause, (u64, usize)>, cause, ns: u64, at| {
+        let sum = sums.entry(cause).or_insert((0, at));
+        sum.0 = sum.0.saturating_add(ns);
     };
-    if let Some(timeout) = timeout
-        && let Some((timeouts, at)) = sums.remove(&timeout)
-    {
-        let thread = sums.iter_mut().filter(|(cause, _)| matches!(cause, Cause::Thread(_)));
-        match thread.max_by_key(|(_, (ns, at))| (*ns, Reverse(*at))) {
-            Some((_, (ns, _))) => *ns = ns.saturating_add(timeouts),
-            None => _ = sums.insert(timeout, (timeouts, at)),
-        }
+    for (at, wait) in waits.iter().enumerate().filter(|(_, wait)| !is_try(wait)) {
+        add(&mut sums, wait.cause, wait.span.ns(), at);
+    }
+    // Such a lock is had from the thread that gives it in the end.
+    let threads = sums.iter().filter(|(cause, _)| matches!(cause, Cause::Thread(_)));
+    let giver = threads.max_by_key(|(_, (ns, at))| (*ns, Reverse(*at))).map(|(cause, _)| *cause);
+    for (at, wait) in waits.iter().enumerate().filter(|(_, wait)| is_try(wait)) {
+        add(&mut sums, giver.unwrap_or(wait.cause), wait.span.ns(), at);
     }
     sums.into_iter().max_by_key(|(_, (ns, at))| (*ns, Reverse(*at))).map(|(cause, _)| cause)
 }

@@ -103,6 +103,11 @@ impl Lanes {
         Lane::RINGS.map(|lane| self.get(lane as u8).map_or(!self.is_empty(), |lane| lane.off))
     }
 
+    /// Whether a lane is [not recorded](Self::off).
+    pub fn is_off(&self, lane: Lane) -> bool {
+        self.off().get(lane as usize).is_none_or(|is_off| *is_off)
+    }
+
     /// What the recorder calls a kind.
     pub fn kind(&self, number: u8) -> Option<&str> {
         let mut kinds = self.0.iter().flat_map(|lane| &lane.kinds);

@@ -30,13 +30,13 @@ pub fn holes(recording: &Recording, read: Window) -> Holes {
         let missing = of_cpu.gaps.iter().filter(|gap| gap.reason != Reason::LeftOut);
         let gaps = missing.map(|gap| (gap.from, gap.until));
         holes.extend(gaps.chain([(0, from), (until, u64::MAX)]).map(within));
-        // What is missing before a ring's first page is no loss within what is read: `whole`.
+        // Events before a ring's first page are no loss: `whole` is the moment of that page.
         let is_within = |gap: &&Gap| of_cpu.complete.is_none_or(|(begins, _)| gap.until > begins);
         let losses = of_cpu.gaps.iter().filter(|gap| gap.splits_pairs()).filter(is_within);
         holes.lose(of_cpu.cpu, losses.map(|gap| (gap.from, gap.until)).map(within));
     }
-    if recording.meta.lanes.off().get(Lane::Sched as usize).is_none_or(|is_off| *is_off) {
-        holes.unschedule([(0, u64::MAX)]);
+    if recording.meta.lanes.is_off(Lane::Sched) {
+        holes = holes.without_switches();
     } else if holes.has_losses() {
         let switches = |stream: &LaneStream| stream.lane() == Lane::Sched;
         for of_cpu in coverages(recording, Window::ALL, u64::MAX, switches) {

@@ -2,10 +2,10 @@
 //!
 //! The rules are those of [`pairing`](crate::pairing), and so are the answers, but for two:
 //! scheduling is not read, so a call has no duration here whose entry is from before the pages of
-//! all CPUs begin, or within which recorded events are missing. Left out is whatever a sum of calls does not need: arguments, names, scheduling, and the
-//! order of calls of different threads. A call that is one record is counted where it stands, page
-//! by page on all CPUs. Only what pairs two records is put in order, each thread by one of the
-//! workers.
+//! all CPUs begin, or within which recorded events are missing. Left out is whatever a sum of calls
+//! does not need: arguments, names, scheduling, and the order of calls of different threads. A call
+//! that is one record is counted where it stands, page by page on all CPUs. Only what pairs two
+//! records is put in order, each thread by one of the workers.
 //!
 //! Memory: 4,096 pages at a time have 32 bytes for each record that is not a whole call.
 
@@ -144,12 +144,6 @@ struct Job<'a> {
     range: Range,
 }
 
-/// Switches are not read.
-fn without_switches(mut holes: Holes) -> Holes {
-    holes.unschedule([(0, u64::MAX)]);
-    holes
-}
-
 /// How many workers there are.
 pub fn workers() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX)
@@ -160,14 +154,14 @@ impl Ends {
     /// is read of it.
     pub fn new(workers: usize, holes: Holes) -> Self {
         let workers = workers.max(1);
-        let holes = without_switches(holes);
+        let holes = holes.without_switches();
         Self { pairings: vec![Pairing::new(holes, THREADS_MAX / workers); workers], begun: false }
     }
 
     /// Goes on with what comes next of the same recording, from `from` on.
     pub fn go_on(&mut self, holes: &Holes, from: u64) {
         for pairing in &mut self.pairings {
-            pairing.go_on(without_switches(holes.clone()), from, |_| ());
+            pairing.go_on(holes.clone().without_switches(), from, |_| ());
         }
     }
 

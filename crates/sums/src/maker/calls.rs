@@ -30,8 +30,8 @@ pub(super) struct Calls {
 impl Calls {
     pub(super) fn new(meta: &Meta) -> Self {
         let mut holes = Holes::default();
-        if meta.lanes.off().get(Lane::Sched as usize).is_none_or(|is_off| *is_off) {
-            holes.unschedule([(0, u64::MAX)]);
+        if meta.lanes.is_off(Lane::Sched) {
+            holes = holes.without_switches();
         }
         Self { pairing: Pairing::new(holes, THREADS_MAX) }
     }

@@ -192,7 +192,7 @@ fn sorted(mut ends: Vec<CallEnd>) -> Vec<CallEnd> {
 
 /// When calls are missing in a stretch of a recording whose pages are all there from `whole` on.
 fn holes(recording: &Recording, stretch: &[u64], whole: u64) -> Holes {
-    let mut holes = without_switches(Holes::default().with_whole(whole));
+    let mut holes = Holes::default().with_whole(whole).without_switches();
     let calls = recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
     for gap in calls.flat_map(LaneStream::gaps) {
         let (from, until) = (gap.from.max(stretch[0]), gap.until.min(stretch[1]));
