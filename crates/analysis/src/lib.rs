@@ -3,10 +3,10 @@
 //! Events go in, in the order of time, and answers come out. There is one rule for each question:
 //! what state a thread is in ([`Threads`], [`State`]), what its `task_struct.__state` means
 //! ([`TaskState`]), what a system call does ([`syscalls`]), whether it failed ([`Failures`]), and
-//! why a thread did not get on ([`why`]). Whoever reports such answers (`flightctl top`, the summary
-//! of a snapshot, a trigger) adds up the intervals that [`Threads`] reports, and has no model of its
-//! own. [`stretches`] gives each wait its stack, and [`reason`]
-//! says in words why a thread waited. [`groups`] and [`histogram`] add up, in bounded memory.
+//! why a thread did not get on ([`why`]). Whoever reports such answers (`flightctl top`, the
+//! summary of a snapshot, a trigger) adds up the intervals that [`Threads`] reports, and has no
+//! model of its own. [`stretches`] gives each wait its stack, and [`reason`] says in words why a
+//! thread waited. [`groups`] and [`histogram`] add up, in bounded memory.
 //!
 //! The crate reads no files, prints nothing and has no clock. Its memory is bounded whatever the
 //! events say.

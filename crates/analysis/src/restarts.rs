@@ -1,9 +1,9 @@
 //! System calls that a signal or a stop interrupted, and that go on.
 //!
 //! A call that waits for a time returns `-ERESTART_RESTARTBLOCK` then (nanosleep, poll, futex and
-//! their like), and if no handler runs, the kernel has the thread call `restart_syscall`, which goes
-//! on with it (`do_restart_poll` and others; arch/x86/kernel/signal.c, Linux 6.18). Whoever asks what
-//! a thread waits for means the call that goes on.
+//! their like), and if no handler runs, the kernel has the thread call `restart_syscall`, which
+//! goes on with it (`do_restart_poll` and others; arch/x86/kernel/signal.c, Linux 6.18). Whoever
+//! asks what a thread waits for means the call that goes on.
 
 use flightrec_format::abi::record::Abi;
 use flightrec_format::meta::{Meta, Syscall};

@@ -69,8 +69,8 @@ impl<A: Default> Threads<A> {
         Self { table, cpus, restarts, from, is_complete, is_whole: false }
     }
 
-    /// Takes the number of `restart_syscall` from a recording's metadata: a thread in that call is in
-    /// the call that it goes on with. Without this, `restart_syscall` is a call of its own.
+    /// Takes the number of `restart_syscall` from a recording's metadata: a thread in that call is
+    /// in the call that it goes on with. Without this, `restart_syscall` is a call of its own.
     pub fn know(&mut self, meta: &Meta) {
         self.restarts.know(meta);
     }

@@ -462,9 +462,9 @@ fn is_for_lock(wait: &Wait<'_>) -> bool {
     wait.reason.is_some_and(|reason| reason.class == Class::Lock)
 }
 
-/// Whether a wait was one try of many for a lock, over when its time was: of a futex with a timeout,
-/// or of a lock that the kernel tries again by a timer of its own (`__break_lease`, fs/locks.c,
-/// Linux 6.1).
+/// Whether a wait was one try of many for a lock, over when its time was: of a futex with a
+/// timeout, or of a lock that the kernel tries again by a timer of its own (`__break_lease`,
+/// fs/locks.c, Linux 6.1).
 fn is_try(wait: &Wait<'_>) -> bool {
     match wait.cause {
         Cause::Timer => wait.kind == CallKind::Futex,
