@@ -294,8 +294,11 @@ fn names_are_true_or_absent() {
     eprintln!("{counts:#?}");
     wrong.truncate(40);
     assert!(wrong.is_empty(), "{wrong:#?}");
-    let sum = |verdict| -> usize {
-        counts.iter().filter(|((of, _), _)| *of == verdict).map(|(_, n)| n).sum()
-    };
-    assert!(sum("true") > 2 * sum("absent"), "{counts:?}");
+    // Of these the calls tell the names; who passes or takes a descriptor (5 of 100 steps) does not
+    // tell which. How many of the others there are, whose names only a look at /proc has, depends
+    // on how the threads take turns.
+    for class in ["a file", "anon_inode"] {
+        let [named, absent] = ["true", "absent"].map(|verdict| counts.get(&(verdict, class)));
+        assert!(named > absent.map(|n| 9 * n).as_ref(), "{class}: {counts:?}");
+    }
 }
