@@ -47,7 +47,9 @@ struct Program {
 impl Program {
     fn start() -> Self {
         let dir = tempfile::Builder::new().prefix("fr").tempdir().expect("directory");
-        let program = dir.path().join("zqmappedzq");
+        // Not in the file's own name, which is the first name of its thread.
+        let program = dir.path().join("zqmappedzq/program");
+        fs::create_dir(program.parent().expect("a directory")).expect("a directory");
         fs::copy(c_program("secrets", &[]), &program).expect("copy");
         let mut command = Command::new(program);
         command.arg(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -221,8 +223,11 @@ fn what_the_configuration_omits_is_nowhere() {
     let of = |place: &str| &all.iter().find(|(of, _)| of == place).expect("searched").1;
     for place in ["files", "kernel dump", "dump --all", "export parquet", "export perfetto"] {
         for text in STRINGS.into_iter().filter(|text| *text != "held" && *text != "bound") {
-            // Of a mapped file the name is told with the samples; a path of which the middle is
-            // missing is in no row of perfetto but by its ends.
+            // Of a sample's functions, Parquet has the name of the file, not of its directory.
+            if (place, text) == ("export parquet", "mapped") {
+                continue;
+            }
+            // A path of which the middle is missing is in no row of perfetto but by its ends.
             assert!(of(place).contains(text), "{place}: no {text} in {:?}", of(place));
         }
     }

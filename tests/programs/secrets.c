@@ -2,8 +2,8 @@
  * Puts a marked text into every place where a program can put one: zqPLACEzq.
  *
  * secrets DIR: opens zqheldzq in DIR and listens on zqboundzq there, prints "ready", and waits for a
- * line. Then does the rest, prints "done", and waits again, with all of it open. To be executed as
- * DIR/zqmappedzq, so that samples of it name that.
+ * line. Then does the rest, prints "done", and waits again, with all of it open. To be executed
+ * from DIR/zqmappedzq, so that samples of it name that.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
