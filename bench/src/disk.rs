@@ -34,7 +34,7 @@ pub(crate) struct DiskArgs {
     rounds: u32,
 }
 
-const LANES: [&str; 4] = ["syscall", "sched", "task", "trace"];
+const LANES: [&str; 4] = ["syscall", "sched", "task", "kernel"];
 /// Rings that hold the whole mix, and no limit on it.
 const RINGS: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\ntask = \
                      \"16MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n[budget]\ntotal = \

@@ -134,7 +134,7 @@ fn seen(recorder: &Recorder, file: &Path, since: u64, until: u64) -> Result<Vec<
         let first = *first.get_or_insert(time);
         seen.push((tid, (time + DAY_NS - first) % DAY_NS));
     }
-    // Busy events of lane trace are gaps.
+    // Busy events of lane kernel are gaps.
     let status = child.wait()?;
     ensure!(matches!(status.code(), Some(0 | 3)) && !seen.is_empty(), "flightctl dump: {status}");
     Ok(seen)

@@ -108,9 +108,9 @@ pub struct Tracepoint {
     pub left_out: u64,
 }
 
-impl From<control::TraceStatus> for Tracepoint {
-    fn from(of: control::TraceStatus) -> Self {
-        let control::TraceStatus { name, when, recorded, refused, left_out } = of;
+impl From<control::TracepointStatus> for Tracepoint {
+    fn from(of: control::TracepointStatus) -> Self {
+        let control::TracepointStatus { name, when, recorded, refused, left_out } = of;
         Self { name, when, recorded, refused, left_out }
     }
 }

@@ -26,8 +26,8 @@ use tracing::debug;
 
 use crate::attachments::{Attachment, Hook, Place, ProgramForm, Tracepoint};
 use crate::load::LoadError;
-use crate::tracepoints::Tracepoints;
-use crate::{clocks, tracepoint, traces};
+use crate::tracefs::Tracepoints;
+use crate::{clocks, configured_tracepoints, tracepoint_link};
 
 /// Threads that load programs at most: a few programs are most of the work.
 const MAX_LOADERS: usize = 4;
@@ -73,7 +73,7 @@ pub fn gone(
         .collect();
     let mut links = links?;
     // CPUs come and go, and so do their clocks; and what the configuration names besides.
-    links.retain(|name| !clocks::is_pin(name) && !traces::is_pin(name));
+    links.retain(|name| !clocks::is_pin(name) && !configured_tracepoints::is_pin(name));
     let stand_in = |of: &Attachment| rows.iter().find(|row| row.in_place_of == Some(of.program));
     let stood_in: BTreeSet<&str> = rows
         .iter()
@@ -113,7 +113,7 @@ pub fn attach_again(row: &Attachment, number: Option<u32>, dir: &Path) -> io::Re
         ProgramForm::Tracepoint => {
             let number =
                 number.ok_or_else(|| io::Error::other("the tracepoint's number is not known"))?;
-            tracepoint::attach(program.as_fd(), tracepoint.name, number, 0, &link)
+            tracepoint_link::attach(program.as_fd(), tracepoint.name, number, 0, &link)
         }
     }
 }
@@ -265,8 +265,8 @@ impl Attacher<'_> {
         program.pin(&prog).map_err(pinning(prog))?;
         let number = number.ok_or(LoadError::Tracepoint { tracepoint })?;
         let fd = program.fd().map_err(refused(name))?;
-        tracepoint::attach(fd.as_fd(), tracepoint.name, number, 0, &link).map_err(|e| {
-            match tracepoint::paranoid() {
+        tracepoint_link::attach(fd.as_fd(), tracepoint.name, number, 0, &link).map_err(|e| {
+            match tracepoint_link::paranoid() {
                 Some(level) if level > 2 && e.kind() == io::ErrorKind::PermissionDenied => {
                     LoadError::Paranoid { tracepoint, level }
                 }
@@ -286,7 +286,7 @@ impl Attacher<'_> {
         self.pin(row)?;
         clocks::check().map_err(|source| {
             let is_refused = source.kind() == io::ErrorKind::PermissionDenied;
-            let level = tracepoint::paranoid().filter(|level| is_refused && *level > 2);
+            let level = tracepoint_link::paranoid().filter(|level| is_refused && *level > 2);
             LoadError::Clock { source, level }
         })
     }

@@ -247,7 +247,7 @@ pub const ATTACHMENTS: &[Attachment] = &[
         .optional(&[]),
     row(FUNCTION_RETURN, Hook::Probe, "returns of functions that are probed").optional(&[]),
     row(FUNCTION_MARK, Hook::Probe, "marks in programs that are probed").optional(&[]),
-    row(TRACE_EVENT, Hook::Configured, "tracepoints that the configuration names")
+    row(TRACEPOINT_PROGRAM, Hook::Configured, "tracepoints that the configuration names")
         .records(&["tracepoint"])
         .optional(&[]),
     // Without these offsets it takes what somebody writes into the log for the kernel's own words.
@@ -281,7 +281,7 @@ pub const FUNCTION_RETURN: &str = "function_return";
 pub const FUNCTION_MARK: &str = "function_mark";
 
 /// What records the tracepoints that the configuration names.
-pub const TRACE_EVENT: &str = "trace_event";
+pub const TRACEPOINT_PROGRAM: &str = "tp_configured";
 
 /// A required program that records no events.
 const fn row(program: &'static str, hook: Hook, what: &'static str) -> Attachment {
@@ -641,7 +641,7 @@ mod tests {
             "function_entry",
             "function_return",
             "function_mark",
-            "trace_event",
+            "tp_configured",
             "console",
         ];
         assert_eq!(programs(&none_but(&[])), least);

@@ -7,10 +7,10 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::abi::trace::TraceCount;
+use flightrec_format::abi::tracepoint::TracepointCount;
 use flightrec_format::control::{
     Account, FunctionCalls, NewProbe, PAGES_MAX, Position, ProbeChoice, ProbeStatus, Status,
-    StoreState, ThreadStack, Totals, TraceStatus, Unpinned,
+    StoreState, ThreadStack, Totals, TracepointStatus, Unpinned,
 };
 use flightrec_format::live::{Cursor, LiveError, Since};
 use flightrec_format::meta::Tracepoint;
@@ -92,9 +92,10 @@ impl Server {
     }
 }
 
-fn trace_status((of, counts): (Tracepoint, TraceCount)) -> TraceStatus {
-    let (Tracepoint { name, when, .. }, TraceCount { recorded, refused, left_out }) = (of, counts);
-    TraceStatus { name, when, recorded, refused, left_out }
+fn tracepoint_status((of, counts): (Tracepoint, TracepointCount)) -> TracepointStatus {
+    let (Tracepoint { name, when, .. }, TracepointCount { recorded, refused, left_out }) =
+        (of, counts);
+    TracepointStatus { name, when, recorded, refused, left_out }
 }
 
 impl Backend for Server {
@@ -128,7 +129,7 @@ impl Backend for Server {
             unpinned: self.unpinned(),
             switched_off: meta.switched_off.iter().map(|off| off.key.clone()).collect(),
             lacking: meta.lacking.iter().map(|of| (of.what.clone(), of.why.clone())).collect(),
-            tracepoints: recording.trace_counts().into_iter().map(trace_status).collect(),
+            tracepoints: recording.tracepoint_counts().into_iter().map(tracepoint_status).collect(),
         }
     }
 

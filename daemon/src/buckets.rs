@@ -73,7 +73,7 @@ pub fn for_calls(share: f64) -> f64 {
     share * FIFTHS[0] as f64 / 5.0
 }
 
-/// The same of scheduling and lane `trace`.
+/// The same of scheduling and lane `kernel`.
 pub fn for_sched(share: f64) -> f64 {
     share - for_calls(share)
 }

@@ -17,7 +17,7 @@ use std::path::Path;
 use flightrec_format::live::sys;
 
 use crate::attachments::SAMPLE;
-use crate::{clock, cpus, tracepoint};
+use crate::{clock, cpus, tracepoint_link};
 
 /// `PERF_TYPE_SOFTWARE`, include/uapi/linux/perf_event.h.
 const TYPE_SOFTWARE: u64 = 1;
@@ -153,5 +153,12 @@ fn enabled(mut event: &fs::File) -> io::Result<u64> {
 /// same (`perf_swevent_init_hrtimer`), but holds it against `kernel.perf_event_max_sample_rate`.
 fn open(cpu: u16, hz: u32) -> io::Result<OwnedFd> {
     let period = 1_000_000_000 / u64::from(hz.max(1));
-    tracepoint::open_perf_event(TYPE_SOFTWARE, CPU_CLOCK, period, TIME_ENABLED, EXCLUDE_IDLE, cpu)
+    tracepoint_link::open_perf_event(
+        TYPE_SOFTWARE,
+        CPU_CLOCK,
+        period,
+        TIME_ENABLED,
+        EXCLUDE_IDLE,
+        cpu,
+    )
 }

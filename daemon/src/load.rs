@@ -24,7 +24,7 @@ use crate::attachments::{Attachment, Hook, ProgramForm, Tracepoint};
 use crate::btf::{Btf, BtfError, read_offsets};
 use crate::machine::{self, Code};
 use crate::relocation::{self, RelocationValues};
-use crate::tracepoints::Tracepoints;
+use crate::tracefs::Tracepoints;
 
 /// The programs, compiled by `build.rs`.
 pub static PROBES: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/probes"));
@@ -430,11 +430,11 @@ pub fn load(
         .map_max_entries("rings_syscall", frozen.ring_pages[0])
         .map_max_entries("rings_sched", frozen.ring_pages[1])
         .map_max_entries("rings_task", frozen.ring_pages[2])
-        .map_max_entries("rings_trace", frozen.ring_pages[3])
+        .map_max_entries("rings_kernel", frozen.ring_pages[3])
         .map_max_entries("slots", frozen.slot_pages)
         .map_max_entries("meta", frozen.meta_pages)
         .map_max_entries("descriptors", frozen.descriptor_pages)
-        .map_max_entries(TRACE_COUNTS, frozen.cpus.max(1))
+        .map_max_entries(TRACEPOINT_COUNTS, frozen.cpus.max(1))
         .map_max_entries("quiet", frozen.quiet_pages.max(1))
         .map_max_entries(FUNCTION_CALLS, frozen.cpus.max(1))
         .load(programs.get(begin..).unwrap_or_default())
@@ -465,7 +465,7 @@ pub const PINNED_MAPS: [&str; 21] = [
     "rings_syscall",
     "rings_sched",
     "rings_task",
-    "rings_trace",
+    "rings_kernel",
     "meta",
     "slots",
     "descriptors",
@@ -478,8 +478,8 @@ pub const PINNED_MAPS: [&str; 21] = [
     BINARIES,
     FUNCTION_CALLS,
     MARKS,
-    TRACE_EVENTS,
-    TRACE_COUNTS,
+    TRACEPOINT_PLANS,
+    TRACEPOINT_COUNTS,
     PUBLISHERS,
     PEEKED,
 ];
@@ -503,9 +503,9 @@ pub const FUNCTION_CALLS: &str = "function_calls";
 /// Where the arguments of marks that are probed are.
 pub const MARKS: &str = "marks";
 /// The tracepoints that the configuration names, for the program that records them.
-pub const TRACE_EVENTS: &str = "trace_events";
+pub const TRACEPOINT_PLANS: &str = "tp_plans";
 /// What became of their events.
-pub const TRACE_COUNTS: &str = "trace_counts";
+pub const TRACEPOINT_COUNTS: &str = "tp_counts";
 /// The ring buffer of lines that the kernel logs.
 pub const KERNEL_LOG: &str = "kernel_log";
 

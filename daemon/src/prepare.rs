@@ -17,7 +17,7 @@ use crate::attachments::ATTACHMENTS;
 use crate::bpffs::{self, BPF_FS_MAGIC};
 use crate::config::Config;
 use crate::dir::{Dir, DirError, Owner};
-use crate::tracepoints::{FILE, Tracepoints};
+use crate::tracefs::{FILE, Tracepoints};
 
 /// Gives `user` a BPF file system of its own at `bpffs_dir`, and a copy of what tracefs shows only
 /// to root. What is there already stays: a recording in it goes on.
@@ -38,7 +38,8 @@ pub fn prepare(config: &Config, user: &str, runtime_dir: &Path, bpffs_dir: &Path
     bpffs.give(&user, 0o700).with_context(|| {
         format!("changing the owner of {} to {}", bpffs_dir.display(), user.name)
     })?;
-    Tracepoints::read(&config.kernel.tracefs, ATTACHMENTS, &config.trace)?.hand_on(&runtime)?;
+    Tracepoints::read(&config.kernel.tracefs, ATTACHMENTS, &config.tracepoint)?
+        .hand_on(&runtime)?;
     Ok(())
 }
 

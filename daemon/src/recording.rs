@@ -1,11 +1,11 @@
 //! A recording in the kernel: begun, adopted, steered and ended by the daemon, but not its part.
 
+mod configured_tracepoints;
 mod description;
 mod ended;
 mod first;
 mod plan;
 mod sampling;
-mod tracepoints;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,14 +44,14 @@ use crate::calibrate::Costs;
 use crate::cgroups::Groups;
 use crate::clocks::Clocks;
 use crate::config::{Config, Record, SizingError, Topic};
+use crate::configured_tracepoints::Published;
 use crate::containers::Containers;
 use crate::load::{self, Frozen, LoadError};
 use crate::lockdown::LockedDown;
 use crate::note::Notes;
 use crate::symbols::Symbols;
 use crate::syscalls::{call_table, pointee_table};
-use crate::tracepoints::TracepointsError;
-use crate::traces::Published;
+use crate::tracefs::TracepointsError;
 use crate::{calibrate, clock, cpus, mask, multi};
 use description::room;
 pub use ended::Ended;
@@ -220,7 +220,7 @@ impl Recording {
         recording.set_sampling(&config.sampling);
         recording.tracefs.clone_from(&config.kernel.tracefs);
         recording.published = plan.tracepoints.published().clone();
-        recording.set_traces(&config.trace);
+        recording.set_tracepoints(&config.tracepoint);
         recording.follow();
         Ok((recording, ended))
     }
@@ -450,7 +450,7 @@ impl Recording {
         self.apply(&config.record);
         set_thresholds(self.state(), &Thresholds::of(config));
         self.set_sampling(&config.sampling);
-        self.set_traces(&config.trace);
+        self.set_tracepoints(&config.tracepoint);
         let changed = self.update_meta(|meta| {
             meta.strings = config.record.strings;
             meta.config = config.to_toml();

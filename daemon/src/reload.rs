@@ -26,7 +26,8 @@ impl Reload {
     /// From what is in force to what was read. `None` where a configuration can't be told as TOML,
     /// which none is known to be.
     pub fn new(old: &Config, new: &Config) -> Option<Self> {
-        let without = |config: &Config| Config { trace: Vec::new(), ..config.clone() }.to_toml();
+        let without =
+            |config: &Config| Config { tracepoint: Vec::new(), ..config.clone() }.to_toml();
         let mut merged: Table = toml::from_str(&without(old)).ok()?;
         let wanted: Table = toml::from_str(&without(new)).ok()?;
         let (mut now, mut later) = (Vec::new(), Vec::new());
@@ -54,14 +55,14 @@ impl Reload {
             }
         }
         let mut config: Config = merged.try_into().ok()?;
-        config.trace.clone_from(&old.trace);
-        if old.trace != new.trace {
+        config.tracepoint.clone_from(&old.tracepoint);
+        if old.tracepoint != new.tracepoint {
             // Without a ring for their events they wait for one.
-            if old.uses_trace_lane() {
-                config.trace.clone_from(&new.trace);
-                now.push("trace".to_owned());
+            if old.uses_kernel_lane() {
+                config.tracepoint.clone_from(&new.tracepoint);
+                now.push("tracepoint".to_owned());
             } else {
-                later.push("trace".to_owned());
+                later.push("tracepoint".to_owned());
             }
         }
         Some(Self { config, now, later })
@@ -98,23 +99,25 @@ mod tests {
 
     #[test]
     fn tracepoints_change_at_once_where_their_lane_has_a_ring() {
-        let trace =
-            |event: &str| crate::traces::Trace { event: event.into(), ..Default::default() };
+        let table = |event: &str| crate::configured_tracepoints::ConfiguredTracepoint {
+            event: event.into(),
+            ..Default::default()
+        };
         let (old, mut new) = (Config::default(), Config::default());
-        new.trace = vec![trace("a:b"), trace("a:c")];
+        new.tracepoint = vec![table("a:b"), table("a:c")];
         let reload = Reload::new(&old, &new).unwrap();
-        assert_eq!((reload.now, &reload.config), (vec!["trace".to_owned()], &new));
+        assert_eq!((reload.now, &reload.config), (vec!["tracepoint".to_owned()], &new));
         let back = Reload::new(&new, &old).unwrap();
-        assert_eq!((back.now, &back.config), (vec!["trace".to_owned()], &old));
+        assert_eq!((back.now, &back.config), (vec!["tracepoint".to_owned()], &old));
         let mut without = Config::default();
         let record = &mut without.record;
         (record.disk, record.memory, record.interrupts) = (false, false, false);
         (record.locks, record.network, record.throttling) = (false, false, false);
         record.io_uring = false;
         without.sampling.hz = 0;
-        let wanted = Config { trace: new.trace.clone(), ..without.clone() };
+        let wanted = Config { tracepoint: new.tracepoint.clone(), ..without.clone() };
         let reload = Reload::new(&without, &wanted).unwrap();
-        assert_eq!((reload.later, reload.config), (vec!["trace".to_owned()], without));
+        assert_eq!((reload.later, reload.config), (vec!["tracepoint".to_owned()], without));
     }
 
     #[test]

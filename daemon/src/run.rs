@@ -16,7 +16,8 @@ use tracing::{error, info, warn};
 use crate::attachments::ATTACHMENTS;
 use crate::backend::Server;
 use crate::budget::{Keeper, Settings};
-use crate::config::{Config, Sizing, ram_bytes, trace_key};
+use crate::config::{Config, Sizing, ram_bytes, tracepoint_key};
+use crate::configured_tracepoints::{self, Wrong};
 use crate::control::{self, Access, DirLock, LockError};
 use crate::dir::Dir;
 use crate::drain::Drain;
@@ -26,7 +27,6 @@ use crate::reload::Reload;
 use crate::snapshots::{self, Snapshots};
 use crate::sums::{self, Sums};
 use crate::supervisor::Supervisor;
-use crate::traces::{self, Wrong};
 use crate::{bpffs, clock, cpus, dir, publishers, seccomp, triggers};
 
 /// The configuration file that is used when none is named.
@@ -65,11 +65,11 @@ fn config(options: &Options) -> Result<Config> {
 /// Checks the configuration, and says what it comes to here.
 pub fn check(options: &Options) -> Result<()> {
     let config = config(options)?;
-    check_traces(options, &config)?;
+    check_tracepoints(options, &config)?;
     let online = cpus::online().context("the list of CPUs can't be read")?.len() as u32;
     let possible = cpus::possible().context("the list of CPUs can't be read")?;
     let sizing = Sizing::compute(&config, online, possible, ram_bytes())?;
-    let [syscall, sched, task, trace] = sizing.ring_bytes().map(|bytes| bytes >> 10);
+    let [syscall, sched, task, kernel] = sizing.ring_bytes().map(|bytes| bytes >> 10);
     let store = &config.store;
     let files = if store.enabled {
         format!("files of up to {} in {}", store.max_total, options.state_dir.display())
@@ -79,27 +79,27 @@ pub fn check(options: &Options) -> Result<()> {
     println!(
         "The configuration is good. On this machine's {online} CPUs: {} MiB of kernel memory; for \
          each CPU {syscall} KiB of system calls, {sched} KiB of scheduling, {task} KiB of task \
-         life, {trace} KiB of disk requests, {} KiB of quiet processes; {files}.",
+         life, {kernel} KiB of disk requests, {} KiB of quiet processes; {files}.",
         (sizing.total + (1 << 19)) >> 20,
         u64::from(sizing.quiet_pages) * 4
     );
     Ok(())
 }
 
-/// Holds `[[trace]]` against the running kernel. At a start what it lacks is left out, and told: a
-/// new kernel may lack what the last one had.
-fn check_traces(options: &Options, config: &Config) -> Result<()> {
+/// Holds `[[tracepoint]]` against the running kernel. At a start what it lacks is left out, and
+/// reported: a new kernel may lack what the last one had.
+fn check_tracepoints(options: &Options, config: &Config) -> Result<()> {
     let path = options.config.as_deref().unwrap_or(Path::new(DEFAULT_CONFIG));
-    for (i, trace) in config.trace.iter().enumerate() {
-        let wrong = |key: &str, message| Config::wrong(path, &trace_key(i, key), message);
-        match traces::look_up(&config.kernel.tracefs, &trace.event) {
+    for (i, table) in config.tracepoint.iter().enumerate() {
+        let wrong = |key: &str, message| Config::wrong(path, &tracepoint_key(i, key), message);
+        match configured_tracepoints::look_up(&config.kernel.tracefs, &table.event) {
             Ok(Ok(published)) => {
-                let prepared = traces::prepare(trace, &published);
+                let prepared = configured_tracepoints::prepare(table, &published);
                 prepared.map_err(|Wrong { key, message }| wrong(key, message))?;
             }
             Ok(Err(message)) => return Err(wrong("event", message).into()),
             Err(e) => {
-                println!("[[trace]] is not held against this kernel: {e}");
+                println!("[[tracepoint]] is not held against this kernel: {e}");
                 break;
             }
         }
@@ -115,7 +115,7 @@ pub fn prepare(options: &Options, user: &str) -> Result<()> {
 /// As root, leaves what a daemon of another user may not open with systemd for it.
 pub fn open_perf_fds(options: &Options) -> Result<()> {
     let config = config(options)?;
-    Ok(crate::tracepoint::open_perf_fds(&config.kernel.tracefs, &config.trace)?)
+    Ok(crate::tracepoint_link::open_perf_fds(&config.kernel.tracefs, &config.tracepoint)?)
 }
 
 /// Ends the recording, and takes back what [`prepare`] gave.

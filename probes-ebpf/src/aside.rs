@@ -1,4 +1,4 @@
-//! Lane `trace`'s place aside: events that come in the middle of another one.
+//! Lane `kernel`'s place aside: events that come in the middle of another one.
 //!
 //! Its programs run in threads, with interrupts on, and in interrupts, so they meet often: a
 //! request to a disk is done while another one is issued. An event that finds the lane busy is not
@@ -23,7 +23,7 @@ use crate::cpu::now;
 use crate::global::given;
 use crate::pages::{BODY, NAMES, Page, UNIT, USED, bounded, next_page, off, page};
 
-const TRACE: u32 = Lane::Trace as u32;
+const KERNEL: u32 = Lane::Kernel as u32;
 
 /// Has a program write the lane, if it is as `from` says ([`busy`]), by an atomic: another program
 /// may come at any instruction.
@@ -45,7 +45,7 @@ fn swap_busy(lane: &mut LaneState, from: u32, to: u32) -> bool {
 
 const _: () = assert!(core::mem::offset_of!(LaneState, busy) % 8 == 0);
 
-/// [`claim_trace`]: the lane.
+/// [`claim_kernel`]: the lane.
 const LANE: u32 = 0;
 /// The page aside.
 const ASIDE: u32 = 1;
@@ -55,13 +55,13 @@ pub(crate) const NOWHERE: u32 = 2;
 /// [`LaneState::base`] of the page aside, so far from any time that each record there has its own.
 const NO_BASE: u64 = 1 << 63;
 
-/// Claims lane `trace`, or where it is busy the page aside, for a record of `need` bytes; reads the
+/// Claims lane `kernel`, or where it is busy the page aside, for a record of `need` bytes; reads the
 /// time of the event, which is [`LaneState::enter_time`] then.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn claim_trace(state: *mut CpuState, need: u32) -> u32 {
+pub(crate) extern "C" fn claim_kernel(state: *mut CpuState, need: u32) -> u32 {
     let Some(state) = given(state) else { return NOWHERE };
-    if claim_at_once(&mut state.lanes[Lane::Trace as usize], busy::IDLE) {
+    if claim_at_once(&mut state.lanes[Lane::Kernel as usize], busy::IDLE) {
         let mut time = now();
         // What came between the claim and the time is earlier than this event, and goes first. Once
         // that is copied, more may have come.
@@ -72,7 +72,7 @@ pub(crate) extern "C" fn claim_trace(state: *mut CpuState, need: u32) -> u32 {
             take_aside(state);
             time = now();
         }
-        state.lanes[Lane::Trace as usize].enter_time = time;
+        state.lanes[Lane::Kernel as usize].enter_time = time;
         return LANE;
     }
     let aside = &mut state.aside;
@@ -96,7 +96,7 @@ pub(crate) extern "C" fn claim_trace(state: *mut CpuState, need: u32) -> u32 {
         }
     }
     // SAFETY: an aligned word of this CPU's state.
-    unsafe { atomic::increment(&raw mut state.lanes[Lane::Trace as usize].refused[BUSY]) };
+    unsafe { atomic::increment(&raw mut state.lanes[Lane::Kernel as usize].refused[BUSY]) };
     NOWHERE
 }
 
@@ -115,10 +115,10 @@ pub(crate) fn written(waits: u32, at: usize) -> u32 {
     waits * (busy::WAITING + at as u32)
 }
 
-/// Whether an event of lane `trace` can be written now.
+/// Whether an event of lane `kernel` can be written now.
 #[inline(always)]
-pub(crate) fn trace_has_place(state: &CpuState) -> bool {
-    number(&state.lanes[Lane::Trace as usize]) == busy::IDLE
+pub(crate) fn kernel_has_place(state: &CpuState) -> bool {
+    number(&state.lanes[Lane::Kernel as usize]) == busy::IDLE
         || state.aside.ring_pages != 0 && number(&state.aside) != busy::WRITING
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn is_waiting(state: &CpuState) -> bool {
 pub(crate) extern "C" fn settle(state: *mut CpuState) -> u32 {
     let Some(state) = given(state) else { return 0 };
     for _ in 0..2 {
-        if !is_waiting(state) || !claim_at_once(&mut state.lanes[Lane::Trace as usize], busy::IDLE)
+        if !is_waiting(state) || !claim_at_once(&mut state.lanes[Lane::Kernel as usize], busy::IDLE)
         {
             return 0;
         }
@@ -144,7 +144,7 @@ pub(crate) extern "C" fn settle(state: *mut CpuState) -> u32 {
         }
         // SAFETY: a field of our own; volatile so that it stays last.
         unsafe {
-            (&raw mut state.lanes[Lane::Trace as usize].busy).write_volatile(busy::IDLE);
+            (&raw mut state.lanes[Lane::Kernel as usize].busy).write_volatile(busy::IDLE);
         }
     }
     0
@@ -185,7 +185,7 @@ extern "C" fn take_aside(state: *mut CpuState) -> u32 {
 #[inline(always)]
 fn copy<const MOST: usize>(state: &mut CpuState, number: u32) -> bool {
     let CpuState { lanes, aside, copied, no_ring, .. } = state;
-    let lane = &mut lanes[Lane::Trace as usize];
+    let lane = &mut lanes[Lane::Kernel as usize];
     let (base, tid, time) = (aside.base, aside.tid, aside.enter_time);
     // A copy, as an event that comes behind the emptying begins to count anew.
     for (n, of) in copied.iter_mut().zip(&aside.events) {
@@ -195,12 +195,12 @@ fn copy<const MOST: usize>(state: &mut CpuState, number: u32) -> bool {
     // A program that writes aside and was preempted there may come back after a later event: a
     // lane's times never go back.
     let is_late = base < lane.enter_time;
-    let page_there = is_late || off(lane) <= BODY - MOST || next_page(lane, TRACE, base) != 0;
+    let page_there = is_late || off(lane) <= BODY - MOST || next_page(lane, KERNEL, base) != 0;
     let mut place = None;
     if !is_late
         && page_there
-        && let Some(from) = page(TRACE, aside.ring_base)
-        && let Some(to) = page(TRACE, lane.ring_base + lane.page)
+        && let Some(from) = page(KERNEL, aside.ring_base)
+        && let Some(to) = page(KERNEL, lane.ring_base + lane.page)
     {
         let size = bounded::<0, MOST>(off(aside));
         let at = bounded::<MOST, BODY>(off(lane));
@@ -229,7 +229,7 @@ fn copy<const MOST: usize>(state: &mut CpuState, number: u32) -> bool {
         // SAFETY: an aligned word of this CPU's state.
         unsafe { atomic::add(&raw mut lane.refused[BUSY], copied.iter().sum()) };
     } else {
-        no_ring[Lane::Trace as usize] += copied.iter().sum::<u64>();
+        no_ring[Lane::Kernel as usize] += copied.iter().sum::<u64>();
     }
     true
 }

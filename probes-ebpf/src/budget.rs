@@ -203,10 +203,10 @@ extern "C" fn draw_sched_fairly(
     1
 }
 
-/// Takes the cost of an event of lane `trace`, out of what scheduling has: of one that the running
+/// Takes the cost of an event of lane `kernel`, out of what scheduling has: of one that the running
 /// thread makes, if it is quiet enough.
 #[inline(always)]
-pub(crate) fn draw_trace(state: &mut CpuState, cost: u32) -> bool {
+pub(crate) fn draw_kernel(state: &mut CpuState, cost: u32) -> bool {
     draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_of(state, Task::current(), cost)
 }
 
@@ -248,7 +248,7 @@ pub(crate) fn draw_stack(state: &mut CpuState, task: Task) -> bool {
     gives
 }
 
-/// Takes the cost of the running thread's own stack, at an event of lane `trace`, whose record says
+/// Takes the cost of the running thread's own stack, at an event of lane `kernel`, whose record says
 /// whether it was refused.
 #[inline(always)]
 pub(crate) fn draw_own_stack(state: &mut CpuState) -> bool {
@@ -272,7 +272,7 @@ pub(crate) fn draw_sample(state: &mut CpuState, task: Task) -> bool {
 /// Counts a sample without frames, or one that is left out.
 #[inline(always)]
 pub(crate) fn count_refused_sample(state: &mut CpuState) {
-    state.throttled[Lane::Trace as usize][counter(kind::SAMPLE)] += 1;
+    state.throttled[Lane::Kernel as usize][counter(kind::SAMPLE)] += 1;
 }
 
 /// Takes the cost of one that is nobody's who runs here, as long as anything is left: a request
@@ -344,10 +344,10 @@ pub(crate) fn refuse_sched(state: &mut CpuState, kind: u8) {
     refuse::<{ Lane::Sched as usize }>(state, kind);
 }
 
-/// Counts an event of lane `trace` that was refused.
+/// Counts an event of lane `kernel` that was refused.
 #[inline(always)]
-pub(crate) fn refuse_trace(state: &mut CpuState, kind: u8) {
-    refuse::<{ Lane::Trace as usize }>(state, kind);
+pub(crate) fn refuse_kernel(state: &mut CpuState, kind: u8) {
+    refuse::<{ Lane::Kernel as usize }>(state, kind);
 }
 
 /// Counts an event that was refused, of a lane whose programs may interrupt one another.

@@ -20,8 +20,8 @@ use flightrec_format::abi::state::ENABLE_DISK;
 use crate::context;
 use crate::cpu::this_cpu;
 use crate::kernel::{Request, arg, number};
+use crate::kernel_lane::{Payer, open, room};
 use crate::pseudonym::pseudonym;
-use crate::trace::{Payer, open, room};
 
 /// Filled by the loader, where the kernel tells.
 #[unsafe(no_mangle)]

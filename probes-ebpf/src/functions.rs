@@ -25,7 +25,7 @@ use flightrec_format::abi::record::kind;
 use crate::atomic;
 use crate::cpu::this_cpu;
 use crate::kernel::{machine, member};
-use crate::trace::{Payer, open, room};
+use crate::kernel_lane::{Payer, open, room};
 
 /// By CPU.
 #[map(name = "function_calls")]

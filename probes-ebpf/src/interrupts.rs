@@ -20,7 +20,7 @@ use flightrec_format::abi::state::{CpuState, ENABLE_INTERRUPTS};
 
 use crate::cpu::{now, this_cpu};
 use crate::kernel::{address_at, arg};
-use crate::trace::{Payer, open, room};
+use crate::kernel_lane::{Payer, open, room};
 
 /// Filled by the loader.
 #[unsafe(no_mangle)]

@@ -18,7 +18,7 @@ use flightrec_format::abi::page::{HEADER_LEN, Lane, Refusal};
 use flightrec_format::abi::record::{self, TICK_NS, counter, kind};
 use flightrec_format::abi::state::{CpuState, LaneState, busy};
 
-use crate::aside::{NOWHERE, claim_at_once, claim_trace, is_waiting, settle, written};
+use crate::aside::{NOWHERE, claim_at_once, claim_kernel, is_waiting, settle, written};
 use crate::atomic;
 use crate::cpu::{now, this_cpu};
 use crate::pages::{
@@ -68,24 +68,24 @@ impl<'a> Writer<'a> {
         Self::in_lane::<LEAST>(lane, no_ring, name, need, thread, now, 0)
     }
 
-    /// [`Self::open`] of lane `trace`, whose programs may come in the middle of one another.
+    /// [`Self::open`] of lane `kernel`, whose programs may come in the middle of one another.
     #[inline(always)]
-    pub(crate) fn open_trace<const NEED: usize>(
+    pub(crate) fn open_kernel<const NEED: usize>(
         state: &'a mut CpuState,
         thread: u32,
     ) -> Option<Self> {
-        let place = claim_trace(state, NEED as u32);
+        let place = claim_kernel(state, NEED as u32);
         if place == NOWHERE {
             return None;
         }
         // Nothing is known to the verifier of which one it is, so it follows what is behind once.
         let place = bounded::<0, 1>(place as usize);
-        let trace = &raw mut state.lanes[Lane::Trace as usize];
+        let trace = &raw mut state.lanes[Lane::Kernel as usize];
         // SAFETY: `aside` stands behind the lane (`abi::state`).
         let lane = unsafe { &mut *trace.byte_add(place * size_of::<LaneState>()) };
         let now = lane.enter_time;
-        let no_ring = &mut state.no_ring[Lane::Trace as usize];
-        Self::in_lane::<NEED>(lane, no_ring, Lane::Trace, NEED, Some(thread), now, place as u32)
+        let no_ring = &mut state.no_ring[Lane::Kernel as usize];
+        Self::in_lane::<NEED>(lane, no_ring, Lane::Kernel, NEED, Some(thread), now, place as u32)
     }
 
     /// The rest of [`Self::open`], once the lane is claimed.

@@ -14,8 +14,8 @@ use flightrec_format::abi::state::ENABLE_LOCKS;
 
 use crate::cpu::{now, this_cpu};
 use crate::kernel::{arg, number};
+use crate::kernel_lane::{Payer, open, room};
 use crate::pseudonym::pseudonym;
-use crate::trace::{Payer, open, room};
 use crate::{context, running, waits};
 
 /// `LCB_F_SPIN`, `LCB_F_MUTEX`: include/trace/events/lock.h, Linux 6.1.

@@ -1,6 +1,6 @@
 //! The programs that run in the kernel. They do nothing but fill pages.
 //!
-//! One module per lane: [`syscalls`], [`sched`], [`task`]; and for [`trace`] one per topic:
+//! One module per lane: [`syscalls`], [`sched`], [`task`]; and for [`kernel_lane`] one per topic:
 //! [`disk`], [`memory`], [`interrupts`], [`locks`], [`network`], [`samples`], [`quota`],
 //! [`ring`], [`functions`], [`tracepoints`]. [`waits`] is what of these has begun and not ended.
 //! [`lane`] is how a record gets into a page, [`budget`]
@@ -32,6 +32,7 @@ mod functions;
 mod global;
 mod interrupts;
 mod kernel;
+mod kernel_lane;
 mod lane;
 mod locks;
 mod mappings;
@@ -53,7 +54,6 @@ mod stacks;
 mod strings;
 mod syscalls;
 mod task;
-mod trace;
 mod tracepoints;
 mod values;
 mod waits;

@@ -13,7 +13,7 @@ use flightrec_format::abi::state::ENABLE_MEMORY;
 
 use crate::cpu::{now, this_cpu};
 use crate::kernel::{Task, arg, comm_bytes, word_at};
-use crate::trace::{Payer, open, room};
+use crate::kernel_lane::{Payer, open, room};
 use crate::{running, waits};
 
 /// Filled by the loader, as the next two are.

@@ -22,8 +22,8 @@ use crate::context;
 use crate::cpu::this_cpu;
 use crate::files::{AF_INET6, peek};
 use crate::kernel::number;
+use crate::kernel_lane::{Payer, open, room};
 use crate::pseudonym::pseudonym;
-use crate::trace::{Payer, open, room};
 
 /// Filled by the loader, where the kernel tells.
 #[unsafe(no_mangle)]

@@ -94,8 +94,8 @@ pub(crate) static RINGS_SYSCALL: Array<Page> = Array::with_max_entries(1, MMAPAB
 static RINGS_SCHED: Array<Page> = Array::with_max_entries(1, MMAPABLE);
 #[map(name = "rings_task")]
 static RINGS_TASK: Array<Page> = Array::with_max_entries(1, MMAPABLE);
-#[map(name = "rings_trace")]
-static RINGS_TRACE: Array<Page> = Array::with_max_entries(1, MMAPABLE);
+#[map(name = "rings_kernel")]
+static RINGS_KERNEL: Array<Page> = Array::with_max_entries(1, MMAPABLE);
 /// Written by the daemon alone; here so that it is made, pinned and found with the rest.
 #[map(name = "meta")]
 static META: Array<Page> = Array::with_max_entries(1, MMAPABLE);
@@ -174,7 +174,7 @@ pub(crate) fn page(name: u32, index: u32) -> Option<*mut Page> {
         SYSCALL => RINGS_SYSCALL.get_ptr_mut(index),
         SCHED => RINGS_SCHED.get_ptr_mut(index),
         TASK => RINGS_TASK.get_ptr_mut(index),
-        _ => RINGS_TRACE.get_ptr_mut(index),
+        _ => RINGS_KERNEL.get_ptr_mut(index),
     }
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn next_page(lane: &mut LaneState, name: u32, time: u64) -> u32 {
         SYSCALL => further(Lane::Syscall),
         SCHED => further(Lane::Sched),
         TASK => further(Lane::Task),
-        _ => further(Lane::Trace),
+        _ => further(Lane::Kernel),
     };
     let header = Page::header(page);
     let seq = lane.seq + 1;

@@ -23,7 +23,7 @@ use flightrec_format::abi::state::ENABLE_THROTTLING;
 
 use crate::cpu::this_cpu;
 use crate::kernel::{address_at, arg, group_id, pointer_at, word_at};
-use crate::trace::{Payer, open, room};
+use crate::kernel_lane::{Payer, open, room};
 
 /// Filled by the loader.
 #[unsafe(no_mangle)]

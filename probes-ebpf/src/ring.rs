@@ -21,11 +21,11 @@ use crate::context;
 use crate::cpu::this_cpu;
 use crate::files::{load, peek};
 use crate::kernel::{arg, number};
+use crate::kernel_lane::{Payer, open, open_with_strings, room};
 use crate::lane::Writer;
 use crate::pages::bounded;
 use crate::pseudonym::pseudonym;
 use crate::strings::{self, Source};
-use crate::trace::{Payer, open, open_with_strings, room};
 
 /// Filled by the loader, where the kernel tells.
 #[unsafe(no_mangle)]

@@ -3,7 +3,7 @@
 //!
 //! The clock is a perf event `cpu-clock`, a timer of high resolution whose handler runs the program
 //! with interrupts off (`perf_swevent_hrtimer`, kernel/events/core.c, Linux 6.1 and 6.18). It may
-//! come in the middle of another program of lane `trace`, which has claimed that then: the sample
+//! come in the middle of another program of lane `kernel`, which has claimed that then: the sample
 //! is left out, and counted, but not among what the lane lacks: its other events are all there.
 //! Where nothing runs there is none: the event leaves out idle threads.
 
@@ -23,7 +23,7 @@ use flightrec_format::abi::record::stack::{Status, frame};
 use flightrec_format::abi::record::{self, kind};
 use flightrec_format::abi::state::{CpuState, ENABLE_SAMPLES, LIMIT_SCHED};
 
-use crate::aside::trace_has_place;
+use crate::aside::kernel_has_place;
 use crate::cpu::{now, this_cpu};
 use crate::global::given;
 use crate::kernel::{Task, machine, member};
@@ -102,7 +102,7 @@ fn sample(ctx: PerfEventContext) -> u32 {
     if tid == 0 {
         return 0;
     }
-    if !trace_has_place(state) {
+    if !kernel_has_place(state) {
         // Nothing else comes in the middle of this program that would claim the lane.
         budget::count_refused_sample(state);
         return 0;
@@ -140,7 +140,7 @@ extern "C" fn write_sample(state: *mut CpuState, tid: u32, scratch: *mut Scratch
     if scratch.is_null() {
         return 0;
     }
-    let writer = Writer::open_trace::<ROOM>(state, tid);
+    let writer = Writer::open_kernel::<ROOM>(state, tid);
     let Some(mut w) = writer else { return 0 };
     let since = w.time();
     // SAFETY: words of our own.

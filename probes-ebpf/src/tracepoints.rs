@@ -8,7 +8,7 @@
 //!
 //! The kernel does not run a classic program in the middle of another one on a CPU
 //! (`bpf_prog_active` in `trace_call_bpf`, kernel/trace/bpf_trace.c), so the scratch is its own. It
-//! may come in the middle of other programs of lane `trace`, which it then finds claimed.
+//! may come in the middle of other programs of lane `kernel`, which it then finds claimed.
 
 use core::ffi::c_void;
 
@@ -22,30 +22,31 @@ use flightrec_format::abi::record::tracepoint::{
 };
 use flightrec_format::abi::record::{self, kind};
 use flightrec_format::abi::state::{CpuState, ENABLE_TRACEPOINTS, LIMIT_SCHED};
-use flightrec_format::abi::trace::{
+use flightrec_format::abi::tracepoint::{
     ADDRESSES, FORM_PART, FORM_SIGNED, FORM_TEXT, FUNCTION, OP_ANY, OP_EQ, OP_GE, OP_GT, OP_LE,
-    OP_LT, OP_NE, PARTS, RELATIVE, TESTS, TEXT_MAX, TRACEPOINTS, Test, TraceCounts, TraceEvent,
+    OP_LT, OP_NE, PARTS, RELATIVE, TESTS, TEXT_MAX, TRACEPOINTS, Test, TracepointCounts,
+    TracepointPlan,
 };
 
 use crate::cpu::{cpu, now, this_cpu};
 use crate::global::given;
+use crate::kernel_lane::{Payer, draw, room};
 use crate::lane::Writer;
 use crate::pages::{UNIT, bounded, load, store};
 use crate::pseudonym::pseudonym;
-use crate::trace::{Payer, draw, room};
 use crate::{budget, context, running, stacks};
 
 /// The tracepoints, by their numbers. Written by the daemon, each before the program is attached.
-#[map(name = "trace_events")]
-static EVENTS: Array<TraceEvent> =
+#[map(name = "tp_plans")]
+static EVENTS: Array<TracepointPlan> =
     Array::with_max_entries(TRACEPOINTS as u32, 1 << 10 /* BPF_F_MMAPABLE */);
 
 /// What became of their events, by CPU.
-#[map(name = "trace_counts")]
-static COUNTS: Array<TraceCounts> = Array::with_max_entries(1, 1 << 10);
+#[map(name = "tp_counts")]
+static COUNTS: Array<TracepointCounts> = Array::with_max_entries(1, 1 << 10);
 
 /// Where a record is made.
-#[map(name = "trace_scratch")]
+#[map(name = "tp_scratch")]
 static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
 
 /// Bytes behind those that are recorded: a load of a word, or of a text, may reach there.
@@ -95,7 +96,7 @@ const LARGE: usize = HEAD + BYTES_MAX + FRAMES;
 /// such a program always does.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "tracepoint")]
-fn trace_event(ctx: *mut c_void) -> u32 {
+fn tp_configured(ctx: *mut c_void) -> u32 {
     let state = this_cpu();
     if state.enabled & ENABLE_TRACEPOINTS == 0 {
         return 1;
@@ -124,7 +125,7 @@ fn trace_event(ctx: *mut c_void) -> u32 {
         word!(scratch, aux = word!(scratch, aux) | u64::from(context) << CONTEXT_SHIFT);
         word!(scratch, head = id as u32 & 0xffff | (word!(scratch, length) as u32) << 16);
     }
-    let cost = state.disk[1] + state.trace_cost as u32;
+    let cost = state.disk[1] + state.tracepoint_cost as u32;
     if !draw(state, kind::TRACEPOINT, Payer::of(context), cost) {
         count(id as u32, Fate::Refused);
         return 1;
@@ -148,7 +149,7 @@ const MEASURED: u64 = 16;
 /// Notes what an event took, for those like it.
 #[inline(never)]
 fn measure(state: &mut CpuState, took: u64) -> u32 {
-    state.trace_cost = budget::mean(state.trace_cost, took);
+    state.tracepoint_cost = budget::mean(state.tracepoint_cost, took);
     let whole = u64::from(state.disk[1]) + took;
     let counted = u64::from(state.disk[0]);
     if whole > counted {
@@ -191,7 +192,7 @@ fn count(id: u32, fate: Fate) {
 /// Copies what is published.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn take_published(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
+extern "C" fn take_published(event: *const TracepointPlan, scratch: *mut Scratch) -> u32 {
     if event.is_null() || scratch.is_null() {
         return 0;
     }
@@ -269,7 +270,7 @@ unsafe fn part(at: u32, data: *const u8) -> (u64, u64) {
 /// Hides addresses of the kernel.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn hide_addresses(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
+extern "C" fn hide_addresses(event: *const TracepointPlan, scratch: *mut Scratch) -> u32 {
     if event.is_null() || scratch.is_null() {
         return 0;
     }
@@ -325,7 +326,7 @@ extern "C" fn hide_address(place: *mut u64, is_function: u32) -> u32 {
 /// Whether the condition holds; 0: it does not.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn condition_holds(event: *const TraceEvent, scratch: *mut Scratch) -> u32 {
+extern "C" fn condition_holds(event: *const TracepointPlan, scratch: *mut Scratch) -> u32 {
     if event.is_null() || scratch.is_null() {
         return 0;
     }
@@ -500,7 +501,7 @@ extern "C" fn write_tracepoint(state: *mut CpuState, scratch: *mut Scratch) -> u
 #[inline(always)]
 fn write<const MOST: usize, const ROOM: usize>(state: &mut CpuState, scratch: *mut Scratch) -> u32 {
     let tid = running::tid(state);
-    let writer = Writer::open_trace::<ROOM>(state, tid);
+    let writer = Writer::open_kernel::<ROOM>(state, tid);
     let Some(mut w) = writer else { return 0 };
     let since = w.time();
     // SAFETY: words of our own.

@@ -91,7 +91,7 @@ pub(crate) fn take(tid: u32) -> Option<*mut Place> {
             }
         }
     }
-    let refused = &raw mut this_cpu().lanes[Lane::Trace as usize].refused[Refusal::Busy as usize];
+    let refused = &raw mut this_cpu().lanes[Lane::Kernel as usize].refused[Refusal::Busy as usize];
     // SAFETY: an aligned word of this CPU's state.
     unsafe { atomic::increment(refused) };
     None

@@ -1,4 +1,4 @@
-//! A third witness of what lane `trace` and signals have: what `perf stat` counts of the same
+//! A third witness of what lane `kernel` and signals have: what `perf stat` counts of the same
 //! tracepoints, in the same program, is what was recorded and what is reported as lost.
 //!
 //! Of interrupts, waits for locks, stacks and samples not every one is recorded: their own tests
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::json::valid_dump;
 use crate::lacking::status;
-use crate::support::{lost_of_trace, share_recorder, snapshot, start};
+use crate::support::{lost_of_kernel_lane, share_recorder, snapshot, start};
 
 /// A tracepoint, and the kind of event that is recorded there.
 type Pair = (&'static str, &'static str);
@@ -21,9 +21,9 @@ type Pair = (&'static str, &'static str);
 fn agree(recorder: &Recorder, script: &str, pairs: &[Pair], programs: &[&str]) {
     let tracepoints: Vec<&str> = pairs.iter().map(|(tracepoint, _)| *tracepoint).collect();
     let mut stat = PerfStat::of(&tracepoints);
-    let before = lost_of_trace(&status(recorder), programs);
+    let before = lost_of_kernel_lane(&status(recorder), programs);
     let printed = stat.run(Path::new("/bin/sh"), &["-c", script]);
-    let lost = lost_of_trace(&status(recorder), programs) - before;
+    let lost = lost_of_kernel_lane(&status(recorder), programs) - before;
     let pid: u64 = printed["pid"].parse().expect("a number");
     for (tracepoint, kind) in pairs {
         let events = valid_dump(recorder, &["--last", "1h", "--event", kind]);
@@ -64,7 +64,7 @@ fn connections(recorder: &Recorder) {
 
 #[test]
 fn requests_to_disks() {
-    let recorder = start("[rings]\ntrace = \"16MiB\"");
+    let recorder = start("[rings]\nkernel = \"16MiB\"");
     let dir = tempfile::tempdir_in("/var/tmp").expect("a directory");
     let to = dir.path().join("written").display().to_string();
     let script = format!("echo pid=$$; exec dd if=/dev/zero of={to} bs=4k count=500 oflag=direct");
@@ -73,7 +73,7 @@ fn requests_to_disks() {
 
 #[test]
 fn memory_of_a_control_group() {
-    let recorder = start("[rings]\ntrace = \"16MiB\"");
+    let recorder = start("[rings]\nkernel = \"16MiB\"");
     let group = MemoryGroup::make(32 << 20);
     let dir = tempfile::tempdir_in("/var/tmp").expect("a directory");
     let file = dir.path().join("large").display().to_string();

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
-use crate::support::{dump, lost_of_trace, own, share_recorder, start};
+use crate::support::{dump, lost_of_kernel_lane, own, share_recorder, start};
 
 /// The lane's kinds.
 const KINDS: &str = "block_insert,block_issue,block_complete";
@@ -99,7 +99,7 @@ impl Drop for Loop {
 
 /// Events of the lane that were refused or skipped, on all devices.
 pub(crate) fn lost(recorder: &Recorder) -> u64 {
-    lost_of_trace(&status(recorder), &["block_"])
+    lost_of_kernel_lane(&status(recorder), &["block_"])
 }
 
 fn of_op<'a>(events: &'a [Value], kind: &str, op: &str) -> Vec<&'a Value> {
@@ -119,7 +119,7 @@ fn traced(trace: &str, name: &str, (major, minor): (u64, u64)) -> u64 {
 #[test]
 fn requests_are_those_that_the_kernel_counts() {
     for scheduler in ["mq-deadline", "none"] {
-        let recorder = start("[rings]\ntrace = \"16MiB\"");
+        let recorder = start("[rings]\nkernel = \"16MiB\"");
         let disk = Loop::new(scheduler);
         let dev = fs::read_to_string(disk.sys().join("dev")).expect("a number");
         let (major, minor) = dev.trim().split_once(':').expect("two numbers");
@@ -283,7 +283,7 @@ fn they_are_left_out_where_the_configuration_says_so() {
     let disk = Loop::new("none");
     disk.read(10);
     let status = status(&recorder);
-    assert_eq!(status["lanes"]["trace"]["events"]["block_issue"], 0, "{status:#}");
+    assert_eq!(status["lanes"]["kernel"]["events"]["block_issue"], 0, "{status:#}");
     let programs = status["recursion_misses"].as_object().expect("programs");
     assert!(!programs.keys().any(|name| name.starts_with("block_")), "{programs:?}");
     let output = recorder.flightctl(&["dump", "--last", "1s"]);

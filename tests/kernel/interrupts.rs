@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
-use crate::support::{dump, lost_of_trace, start};
+use crate::support::{dump, lost_of_kernel_lane, start};
 
 /// Memory of the tracer for each CPU.
 const TRACE_KIB: usize = 65536;
@@ -82,7 +82,7 @@ const ATTEMPTS: usize = 3;
 #[test]
 fn the_kernels_own_tracer_has_the_same() {
     let long = LONG_NS / 1000;
-    let config = format!("[interrupts]\nlonger_than = \"{long}us\"\n[rings]\ntrace = \"16MiB\"");
+    let config = format!("[interrupts]\nlonger_than = \"{long}us\"\n[rings]\nkernel = \"16MiB\"");
     let recorder = start(&config);
     let mut differences = Vec::new();
     while let Err(difference) = compare(&recorder) {
@@ -97,11 +97,11 @@ fn the_kernels_own_tracer_has_the_same() {
 /// Holds the long interrupts of a moment against those of the kernel's own tracer; the error says
 /// in what they differ by more than a shared CPU explains.
 fn compare(recorder: &Recorder) -> Result<(), String> {
-    let before = lost_of_trace(&status(recorder), &PROGRAMS);
+    let before = lost_of_kernel_lane(&status(recorder), &PROGRAMS);
     let names =
         ["irq/irq_handler_entry", "irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit"];
     let trace = Ftrace::start(&names, TRACE_KIB).expect("an instance of ftrace");
-    let count = || status(recorder)["lanes"]["trace"]["events"]["interrupt"].as_u64();
+    let count = || status(recorder)["lanes"]["kernel"]["events"]["interrupt"].as_u64();
     let (began, least) = (monotonic_ns(), count().expect("a number") + MANY);
     // How many of them are long is up to the machine.
     let are_many = wait_until(PATIENCE, || {
@@ -114,7 +114,7 @@ fn compare(recorder: &Recorder) -> Result<(), String> {
     assert!(!text.contains("LOST"), "the tracer needs more memory");
     let events = traced(&text);
     let times = traced_times(&events);
-    let lost = lost_of_trace(&status(recorder), &PROGRAMS) - before;
+    let lost = lost_of_kernel_lane(&status(recorder), &PROGRAMS) - before;
     let number = |event: &Value, field: &str| event[field].as_u64().expect("a number");
     let of_window = |time: u64| (began + APART_NS..ended - APART_NS).contains(&time);
     let recorded: Vec<Value> = recorded(recorder);
@@ -178,7 +178,7 @@ fn they_are_left_out_where_the_configuration_says_so() {
     interrupt();
     let status = status(&recorder);
     assert_eq!(status["switched_off"], serde_json::json!(["interrupts"]));
-    assert_eq!(status["lanes"]["trace"]["events"]["interrupt"], 0, "{status:#}");
+    assert_eq!(status["lanes"]["kernel"]["events"]["interrupt"], 0, "{status:#}");
     let programs = status["recursion_misses"].as_object().expect("programs");
     let of_interrupts = |name: &String| PROGRAMS.iter().any(|program| name.starts_with(program));
     assert!(!programs.keys().any(of_interrupts), "{programs:?}");

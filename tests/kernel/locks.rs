@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
-use crate::support::{dump, lost_of_trace, run, start};
+use crate::support::{dump, lost_of_kernel_lane, run, start};
 
 /// Memory of the tracer for each CPU.
 const TRACE_KIB: usize = 65536;
@@ -70,9 +70,9 @@ fn waits<'a>(events: &[Traced<'a>], threads: &HashSet<u32>) -> Vec<Wait<'a>> {
 #[test]
 fn the_kernels_own_tracer_has_the_same() {
     let long = LONG_NS / 1000;
-    let config = format!("[locks]\nlonger_than = \"{long}us\"\n[rings]\ntrace = \"16MiB\"");
+    let config = format!("[locks]\nlonger_than = \"{long}us\"\n[rings]\nkernel = \"16MiB\"");
     let recorder = start(&config);
-    let before = lost_of_trace(&status(&recorder), &["contention_"]);
+    let before = lost_of_kernel_lane(&status(&recorder), &["contention_"]);
     let names = ["lock/contention_begin", "lock/contention_end"];
     let trace = Ftrace::start(&names, TRACE_KIB).expect("an instance of ftrace");
     let pid = contend("200");
@@ -80,7 +80,7 @@ fn the_kernels_own_tracer_has_the_same() {
     assert!(!text.contains("LOST"), "the tracer needs more memory");
     let events = traced(&text);
     let recorded = recorded(&recorder, pid);
-    let lost = lost_of_trace(&status(&recorder), &["contention_"]) - before;
+    let lost = lost_of_kernel_lane(&status(&recorder), &["contention_"]) - before;
     let number = |event: &Value, field: &str| event[field].as_u64().expect("a number");
     let threads: HashSet<u32> = recorded.iter().map(|event| number(event, "tid") as u32).collect();
     let waits = waits(&events, &threads);
@@ -144,7 +144,7 @@ fn they_are_left_out_where_the_configuration_says_so() {
     contend("20");
     let status = status(&recorder);
     assert_eq!(status["switched_off"], serde_json::json!(["locks"]));
-    assert_eq!(status["lanes"]["trace"]["events"]["contention"], 0, "{status:#}");
+    assert_eq!(status["lanes"]["kernel"]["events"]["contention"], 0, "{status:#}");
     let programs = status["recursion_misses"].as_object().expect("programs");
     assert!(!programs.keys().any(|name| name.starts_with("contention")), "{programs:?}");
 }
@@ -160,6 +160,6 @@ fn a_kernel_without_the_tracepoints_records_all_else() {
     let lacking = status["lacking"].as_array().expect("a list");
     let whats: Vec<&str> = lacking.iter().map(|row| row["what"].as_str().expect("text")).collect();
     assert_eq!(whats, ["ends of long waits for locks"]);
-    assert_eq!(status["lanes"]["trace"]["events"]["contention"], 0, "{status:#}");
+    assert_eq!(status["lanes"]["kernel"]["events"]["contention"], 0, "{status:#}");
     assert!(status["lanes"]["sched"]["events"]["switch"].as_u64() > Some(0), "{status:#}");
 }

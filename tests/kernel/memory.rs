@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
-use crate::support::{dump, lost_of_trace, start};
+use crate::support::{dump, lost_of_kernel_lane, start};
 
 const KINDS: &str = "oom_victim,reclaim,compaction";
 /// Memory of the tracer for each CPU.
@@ -50,14 +50,14 @@ fn lack_memory() {
 
 #[test]
 fn the_kernels_own_tracer_has_the_same() {
-    let recorder = start("[rings]\ntrace = \"16MiB\"");
+    let recorder = start("[rings]\nkernel = \"16MiB\"");
     let names = [
         "oom/mark_victim",
         "vmscan/mm_vmscan_direct_reclaim_end",
         "vmscan/mm_vmscan_memcg_reclaim_end",
         "compaction/mm_compaction_end",
     ];
-    let before = lost_of_trace(&status(&recorder), &["mm_", "mark_"]);
+    let before = lost_of_kernel_lane(&status(&recorder), &["mm_", "mark_"]);
     let trace = Ftrace::start(&names, TRACE_KIB).expect("an instance of ftrace");
     let began = monotonic_ns();
     lack_memory();
@@ -71,7 +71,7 @@ fn the_kernels_own_tracer_has_the_same() {
         .iter()
         .filter(|event| (began..ended).contains(&event["mono_ns"].as_u64().expect("a time")))
         .collect();
-    let lost = lost_of_trace(&status(&recorder), &["mm_", "mark_"]) - before;
+    let lost = lost_of_kernel_lane(&status(&recorder), &["mm_", "mark_"]) - before;
     for (kind, tracepoints) in ENDS {
         let seen = traced.clone().filter(|event| tracepoints.contains(&event.name)).count() as u64;
         let here = recorded.iter().filter(|event| event["event"] == kind).count() as u64;
@@ -124,7 +124,7 @@ fn it_is_left_out_where_the_configuration_says_so() {
     let status = status(&recorder);
     assert_eq!(status["switched_off"], serde_json::json!(["memory"]));
     for kind in KINDS.split(',') {
-        assert_eq!(status["lanes"]["trace"]["events"][kind], 0, "{status:#}");
+        assert_eq!(status["lanes"]["kernel"]["events"][kind], 0, "{status:#}");
     }
     let programs = status["recursion_misses"].as_object().expect("programs");
     assert!(!programs.keys().any(|name| name.starts_with("mm_") || name == "mark_victim"));

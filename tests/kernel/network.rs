@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
-use crate::support::{dump, lost_of_trace, run, start};
+use crate::support::{dump, lost_of_kernel_lane, run, start};
 
 /// Memory of the tracer for each CPU.
 const TRACE_KIB: usize = 4096;
@@ -26,7 +26,7 @@ fn events(recorder: &Recorder, kind: &str, port: u32) -> Vec<Value> {
 
 /// Events of connections that were refused or skipped so far.
 fn lost(recorder: &Recorder) -> u64 {
-    lost_of_trace(&status(recorder), &["inet_sock", "tcp_"])
+    lost_of_kernel_lane(&status(recorder), &["inet_sock", "tcp_"])
 }
 
 /// The changes of state, by how often each happened.
@@ -56,7 +56,7 @@ fn traced(trace: &str, port: u32) -> BTreeMap<String, usize> {
 
 /// Changes of state that a recorder has counted.
 fn counted(status: &Value) -> u64 {
-    status["lanes"]["trace"]["events"]["sock_state"].as_u64().expect("a number")
+    status["lanes"]["kernel"]["events"]["sock_state"].as_u64().expect("a number")
 }
 
 #[test]

@@ -6,7 +6,7 @@ use flightrec_tests::{Recorder, Snapshot, monotonic_ns};
 
 use crate::support::{snapshot, start};
 
-/// Without the topics whose events are in lane `trace`.
+/// Without the topics whose events are in lane `kernel`.
 const ONLY_CALLS: &str = "[record]\ndisk = false\nmemory = false\ninterrupts = false\nlocks = \
                           false\nnetwork = false\nthrottling = false\nio_uring = false\n\
                           [stacks]\nenabled = false\n[sampling]\nhz = 0\n";
@@ -31,7 +31,7 @@ fn own(recorder: &Recorder) -> (usize, u64) {
 
 #[test]
 fn left_out_and_counted_by_default() {
-    // Events of lane `trace` that meet are losses of their own.
+    // Events of lane `kernel` that meet are losses of their own.
     let recorder = start(ONLY_CALLS);
     let (recorded, left_out) = own(&recorder);
     assert_eq!(recorded, 0);

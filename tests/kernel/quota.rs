@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::json::valid_dump_or_none;
 use crate::lacking::{btf_without, status, whole_status};
-use crate::support::{dump, lost_of_trace, start};
+use crate::support::{dump, lost_of_kernel_lane, start};
 
 /// Of one CPU.
 const PERCENT: u32 = 10;
@@ -57,7 +57,7 @@ fn what_is_recorded_adds_up_to_what_the_kernel_counts() {
     if let Some(row) = lacking.find(|row| row["what"] == WHAT) {
         left_out(&format!("no {WHAT}: {}", row["why"]));
     }
-    let before = lost_of_trace(&begun, PROGRAMS);
+    let before = lost_of_kernel_lane(&begun, PROGRAMS);
     let spins = c_program("spins", &[]).display().to_string();
     let one = CpuGroup::make(PERCENT);
     in_group(&one, &format!("exec taskset -c 0 {spins} program {WORK}"));
@@ -67,11 +67,11 @@ fn what_is_recorded_adds_up_to_what_the_kernel_counts() {
         // An event that the lane has lost does not come.
         let adds_up = || {
             waited(&throttled(&recorder, group)) == group.stat().throttled_us
-                || lost_of_trace(&status(&recorder), PROGRAMS) > before
+                || lost_of_kernel_lane(&status(&recorder), PROGRAMS) > before
         };
         wait_until(PATIENCE, adds_up);
         let (events, stat) = (throttled(&recorder, group), group.stat());
-        let lost = lost_of_trace(&status(&recorder), PROGRAMS) - before;
+        let lost = lost_of_kernel_lane(&status(&recorder), PROGRAMS) - before;
         let recorded = waited(&events);
         eprintln!("{} events, {recorded} us; {stat:?}; {lost} lost of the lane", events.len());
         assert!(stat.throttled_us > 1_000_000, "nothing was throttled: {stat:?}");

@@ -179,7 +179,7 @@ fn run_queue_delays_are_those_of_perf(recorder: &Recorder) {
 
 #[test]
 fn requests_to_disks_are_those_that_the_kernel_counts() {
-    let recorder = start("[rings]\ntrace = \"16MiB\"");
+    let recorder = start("[rings]\nkernel = \"16MiB\"");
     let disk = Loop::new("mq-deadline");
     let (before, lost) = (disk.stat(), disk::lost(&recorder));
     // Another test may have had a device of this name before.

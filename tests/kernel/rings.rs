@@ -159,7 +159,7 @@ fn rings_have_a_switch_of_their_own() {
     run(&c_program("rings", &[]), &[dir.path().to_str().expect("UTF-8")]);
     let status = status(&recorder);
     assert_eq!(status["switched_off"], serde_json::json!(["io_uring"]));
-    let counted = &status["lanes"]["trace"]["events"];
+    let counted = &status["lanes"]["kernel"]["events"];
     assert_eq!((&counted["io_submit"], &counted["io_complete"]), (&0.into(), &0.into()));
 
     // Strings have one, too.

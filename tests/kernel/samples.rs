@@ -230,7 +230,7 @@ fn none_are_taken_where_they_are_off() {
     spin(&spinner(dir.path()), "program", "0.5");
     assert_eq!(clocks(&recorder), Vec::<String>::new());
     let status = status(&recorder);
-    assert_eq!(status["lanes"]["trace"]["events"]["sample"], 0);
+    assert_eq!(status["lanes"]["kernel"]["events"]["sample"], 0);
     assert_eq!(status["switched_off"], serde_json::json!(["sampling.hz"]));
     assert!(!status["recursion_misses"].as_object().expect("programs").contains_key("sample"));
     let output = recorder.flightctl(&["dump", "--last", "1s"]);
@@ -292,7 +292,7 @@ fn what_the_budget_refuses_is_told_and_counted() {
     let refused = found.iter().filter(|of| of["stack_missing"] == "refused").count();
     assert!(refused > 0, "{found:#?}");
     assert!(found.iter().all(|of| of["user_stack"].is_null() == of["stack_missing"].is_string()));
-    let counted = status(&recorder)["lanes"]["trace"]["throttled"]["sample"].as_u64();
+    let counted = status(&recorder)["lanes"]["kernel"]["throttled"]["sample"].as_u64();
     assert!(counted >= Some(refused as u64), "{counted:?} of {refused}");
 }
 

@@ -130,7 +130,7 @@ fn stress_tracepoint() {
 /// Requests to a disk are done in interrupts, in the middle of events about others: none of these
 /// events is refused, and none is out of order. The directory of the tests must be on a disk.
 #[test]
-fn events_that_meet_in_lane_trace_are_all_recorded() {
+fn events_that_meet_in_lane_kernel_are_all_recorded() {
     const BLOCK: usize = 4096;
     const BLOCKS: u64 = 64 << 10;
     let recorder = start("");
@@ -178,7 +178,7 @@ fn events_that_meet_in_lane_trace_are_all_recorded() {
 
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
     read(&Recording::open(&dir, false).expect("a recording"));
-    let (recorded, refused) = snapshot(&recorder).counted(Lane::Trace);
+    let (recorded, refused) = snapshot(&recorder).counted(Lane::Kernel);
     let busy = refused[Refusal::Busy as usize];
     report(&format!(
         "{written} blocks written: {recorded} events recorded, {busy} refused as busy"

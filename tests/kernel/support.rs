@@ -154,7 +154,7 @@ fn parse(line: &str) -> Line {
     parts().unwrap_or_else(|| panic!("not a line of an event: {line:?}"))
 }
 
-/// Whether a dump succeeded, and nothing is missing in its window but events of lane `trace` that
+/// Whether a dump succeeded, and nothing is missing in its window but events of lane `kernel` that
 /// met others there, which any interrupt can make happen: refused by the probes, or their program
 /// skipped by the kernel. Tests of that lane's kinds count those.
 pub(crate) fn is_whole(output: &Output) -> bool {
@@ -162,11 +162,11 @@ pub(crate) fn is_whole(output: &Output) -> bool {
     let is_loss = |line: &&str| line.starts_with("gap: ") || line.contains("the kernel skipped ");
     let mut losses = said.lines().filter(is_loss).peekable();
     let is_meeting = |loss: &str| match loss.strip_prefix("gap: ") {
-        Some(gap) => gap.contains(", lane trace, ") && gap.ends_with(" busy)"),
+        Some(gap) => gap.contains(", lane kernel, ") && gap.ends_with(" busy)"),
         None => loss
             .split_once(" of ")
             .and_then(|(_, program)| program.split(' ').next())
-            .is_some_and(|program| lane_of(program) == Some(Lane::Trace)),
+            .is_some_and(|program| lane_of(program) == Some(Lane::Kernel)),
     };
     output.status.success()
         || (output.status.code() == Some(3) && losses.peek().is_some() && losses.all(is_meeting))
@@ -180,10 +180,10 @@ pub(crate) fn dump(recorder: &Recorder, args: &[&str]) -> Vec<Line> {
     lines(&output)
 }
 
-/// Events of lane `trace` that were refused, and runs of programs that were skipped whose names
+/// Events of lane `kernel` that were refused, and runs of programs that were skipped whose names
 /// begin with one of these.
-pub(crate) fn lost_of_trace(status: &Value, programs: &[&str]) -> u64 {
-    let refused = status["lanes"]["trace"]["lost"].as_object().expect("reasons").values();
+pub(crate) fn lost_of_kernel_lane(status: &Value, programs: &[&str]) -> u64 {
+    let refused = status["lanes"]["kernel"]["lost"].as_object().expect("reasons").values();
     let skipped = status["recursion_misses"].as_object().expect("programs").iter();
     let of_these = |name: &str| programs.iter().any(|program| name.starts_with(program));
     let skipped = skipped.filter(|(name, _)| of_these(name)).map(|(_, n)| n);

@@ -19,7 +19,7 @@ use crate::support::{dump, snapshot, start, without_limit};
 /// A table for each.
 fn tables(events: &[&str]) -> String {
     events.iter().fold(String::new(), |mut out, event| {
-        let _ = write!(out, "[[trace]]\nevent = \"{event}\"\n");
+        let _ = write!(out, "[[tracepoint]]\nevent = \"{event}\"\n");
         out
     })
 }
@@ -183,9 +183,9 @@ fn fields_are_those_of_perf_script() {
     let ours = by_thread(ours);
     let report = status(&recorder);
     // A program that another interrupts is run no second time: such events are missing.
-    let skipped = report["recursion_misses"]["trace_event"].as_u64().expect("a number");
+    let skipped = report["recursion_misses"]["tp_configured"].as_u64().expect("a number");
     // Two that meet in the lane, or come faster than the budget allows, are refused and counted.
-    let refused: u64 = snapshot(&recorder).counted(Lane::Trace).1.iter().sum();
+    let refused: u64 = snapshot(&recorder).counted(Lane::Kernel).1.iter().sum();
     let (mut compared, mut shapes, mut addresses) = (0, BTreeSet::new(), Addresses::default());
     let (mut missing, mut difference) = (0, None);
     for (key, perfs) in &of_perf {
@@ -296,16 +296,16 @@ fn of_process(recorder: &Recorder, event: &str, pid: u32) -> Vec<Value> {
 
 #[test]
 fn a_condition_leaves_out_what_it_does_not_hold_for() {
-    let config = "[[trace]]
+    let config = "[[tracepoint]]
         event = \"ext4:ext4_sync_file_enter\"
         when = \"datasync == 1 && (ino < 1 || parent > 0)\"
-        [[trace]]
+        [[tracepoint]]
         event = \"task:task_newtask\"
         when = \"comm == 'condition'\"
-        [[trace]]
+        [[tracepoint]]
         event = \"sched:sched_process_exec\"
         when = \"filename != '/usr/bin/true' && pid & 0xffffffff\"
-        [[trace]]
+        [[tracepoint]]
         event = \"raw_syscalls:sys_exit\"
         when = \"id == 39 && ret < 0\"";
     let recorder = start(config);
@@ -343,7 +343,7 @@ fn a_condition_leaves_out_what_it_does_not_hold_for() {
 
 #[test]
 fn the_kernels_stack_is_recorded_and_read_from_a_file() {
-    let config = "[[trace]]
+    let config = "[[tracepoint]]
         event = \"ext4:ext4_sync_file_enter\"
         stack = true";
     let mut recorder = start(config);
@@ -359,7 +359,7 @@ fn the_kernels_stack_is_recorded_and_read_from_a_file() {
     let args = ["--last", "1h", "--pid", &pid.to_string(), "--event", "ext4:ext4_sync_file_enter"];
     let lines = dump(&recorder, &args);
     let text = &lines[0].text;
-    assert!(text.starts_with("(TRACE) ext4:ext4_sync_file_enter dev="), "{text}");
+    assert!(text.starts_with("(TRACEPOINT) ext4:ext4_sync_file_enter dev="), "{text}");
     assert!(text.contains(" datasync=0 | ext4_sync_file <- "), "{text}");
 
     // Files tell the same, without a recorder.
@@ -381,21 +381,21 @@ fn the_kernels_stack_is_recorded_and_read_from_a_file() {
 fn pins(recorder: &Recorder) -> BTreeSet<String> {
     let pins = recorder.sandbox().pins().expect("pins");
     let names = pins.iter().filter_map(|pin| Some(pin.file_name()?.to_str()?.to_owned()));
-    names.filter(|name| name.starts_with("trace-")).collect()
+    names.filter(|name| name.starts_with("tracepoint-")).collect()
 }
 
 #[test]
 fn tracepoints_go_on_without_a_daemon_and_change_while_it_records() {
-    let sync = "[[trace]]\nevent = \"ext4:ext4_sync_file_enter\"\n";
+    let sync = "[[tracepoint]]\nevent = \"ext4:ext4_sync_file_enter\"\n";
     let mut recorder = start(sync);
     let dir = TempDir::new_in("/var/tmp").expect("directory");
     let event = "ext4:ext4_sync_file_enter";
-    assert_eq!(pins(&recorder), ["trace-0".to_owned()].into());
+    assert_eq!(pins(&recorder), ["tracepoint-0".to_owned()].into());
     recorder.kill();
     let alone = run_dd(dir.path(), "fsync");
     recorder.restart();
     assert_eq!(of_process(&recorder, event, alone).len(), 1, "recorded without a daemon");
-    assert_eq!(pins(&recorder), ["trace-0".to_owned()].into(), "taken over");
+    assert_eq!(pins(&recorder), ["tracepoint-0".to_owned()].into(), "taken over");
     let log = recorder.log();
     assert_eq!(log.matches("recording the tracepoint").count(), 1, "by the first alone: {log}");
     // What the next daemon is to do, it does.
@@ -407,7 +407,7 @@ fn tracepoints_go_on_without_a_daemon_and_change_while_it_records() {
     assert_eq!(of_process(&recorder, event, whole).len(), 0);
     assert_eq!(of_process(&recorder, event, data).len(), 1);
     assert_eq!(of_process(&recorder, event, alone).len(), 1, "still described");
-    let two = ["trace-1".to_owned(), "trace-2".to_owned()];
+    let two = ["tracepoint-1".to_owned(), "tracepoint-2".to_owned()];
     assert_eq!(pins(&recorder), two.into());
     // And while it runs, when it is told to read the configuration again.
     let path = recorder.sandbox().root().join("flightd.toml");
@@ -418,7 +418,7 @@ fn tracepoints_go_on_without_a_daemon_and_change_while_it_records() {
     let is_read =
         wait_until(PATIENCE, || recorder.log().contains("these keys have changed: trace"));
     assert!(is_read, "{}", recorder.log());
-    let third = ["trace-3".to_owned()].into();
+    let third = ["tracepoint-3".to_owned()].into();
     assert!(wait_until(PATIENCE, || pins(&recorder) == third), "{:?}", pins(&recorder));
     let last = run_dd(dir.path(), "fdatasync");
     assert_eq!(of_process(&recorder, event, last).len(), 0, "no longer");
@@ -447,7 +447,7 @@ fn what_the_kernel_does_not_have_is_told() {
         ("ftrace:function", None, "", "the kernel attaches no BPF program to it"),
     ];
     let tables = cases.iter().fold(String::new(), |mut out, (event, when, ..)| {
-        let _ = writeln!(out, "[[trace]]\nevent = \"{event}\"");
+        let _ = writeln!(out, "[[tracepoint]]\nevent = \"{event}\"");
         if let Some(when) = when {
             let _ = writeln!(out, "when = \"{when}\"");
         }
@@ -466,8 +466,8 @@ fn what_the_kernel_does_not_have_is_told() {
         if !key.is_empty() {
             let dir = TempDir::new().expect("directory");
             let path = dir.path().join("f.toml");
-            let table = tables.split("[[trace]]").nth(i + 1).expect("a table");
-            fs::write(&path, format!("[[trace]]{table}")).expect("configuration");
+            let table = tables.split("[[tracepoint]]").nth(i + 1).expect("a table");
+            fs::write(&path, format!("[[tracepoint]]{table}")).expect("configuration");
             let mut check = Command::new(bin_dir().join("flightd"));
             let checked = check.arg("--check").arg("--config").arg(&path).output();
             let checked = checked.expect("flightd");
@@ -505,7 +505,7 @@ fn a_flood_is_refused_and_counted() {
         (of("raw_syscalls:sys_enter", "recorded"), of("raw_syscalls:sys_enter", "refused"));
     eprintln!("{recorded} recorded, {refused} refused");
     assert!(refused > recorded && recorded > 100, "{report:#}");
-    let lane = &report["lanes"]["trace"];
+    let lane = &report["lanes"]["kernel"];
     assert!(lane["lost"]["throttled"].as_u64() >= Some(refused / 2), "{lane:#}");
     let child = Command::new("true").spawn().expect("true").id();
     let made = valid_dump(&recorder, &["--last", "1h", "--event", "task:task_newtask"]);

@@ -132,7 +132,7 @@ impl Snapshot {
     pub fn assert_complete(&self, from: u64, until: u64) {
         let mut coverage = self.coverage(from, until);
         let is_meeting = |gap: &Gap| {
-            gap.lane == Lane::Trace
+            gap.lane == Lane::Kernel
                 && gap.reason == Reason::Refused
                 && gap.refused[Refusal::Throttled as usize] == 0
         };

@@ -378,7 +378,7 @@ pub struct Status {
     /// What this kernel lacks of what is optional, and why ([`crate::meta::Lacking`]).
     pub lacking: Vec<(String, String)>,
     /// Tracepoints that the configuration names, and what became of their events.
-    pub tracepoints: Vec<TraceStatus>,
+    pub tracepoints: Vec<TracepointStatus>,
 }
 
 /// Sums of minutes, and the search indexes that the same thread makes. Counters count from the
@@ -416,7 +416,7 @@ pub struct SumsStatus {
 
 /// A tracepoint that the configuration names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-pub struct TraceStatus {
+pub struct TracepointStatus {
     /// `SUBSYSTEM:NAME`.
     pub name: String,
     /// The condition under which its events are recorded; empty: always.

@@ -89,7 +89,7 @@ pub fn lane_of(program: &str) -> Option<Lane> {
         | "unthrottle_entry"
         | "io_uring_complete"
         | "io_uring_submit_req"
-        | "io_uring_submit_sqe" => Lane::Trace,
+        | "io_uring_submit_sqe" => Lane::Kernel,
         _ => return None,
     })
 }

@@ -61,7 +61,7 @@ impl Filter {
                 let operations = [Kind::IoSubmit, Kind::IoComplete];
                 operations.iter().any(|kind| self.kinds.has(*kind) && counts.of(*kind as u8) != 0)
             };
-            if page.lane() == Lane::Trace && has_wanted() {
+            if page.lane() == Lane::Kernel && has_wanted() {
                 return true;
             }
             for record in page.calls(wanted) {

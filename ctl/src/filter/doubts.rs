@@ -84,7 +84,7 @@ pub fn doubts(
     let calls = || recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
     // Operations of io_uring have to do with paths as calls do.
     let is_told = |stream: &&LaneStream| {
-        stream.lane() == Lane::Syscall || stream.lane() == Lane::Trace && filter.has_paths()
+        stream.lane() == Lane::Syscall || stream.lane() == Lane::Kernel && filter.has_paths()
     };
     let pages = recording.streams.iter().filter(is_told).flat_map(LaneStream::pages);
     let pages = pages.filter(|page| page.header().base_mono < hull.until);

@@ -27,7 +27,9 @@ pub(super) fn numbers(typed: &[String], meta: &Meta) -> Result<FxHashSet<u16>, F
         if numbers.len() == before {
             let known = meta.tracepoints.iter().map(|of| &*of.name);
             let hint = match hint(&nearest(name, known)) {
-                none if none.is_empty() => "; [[trace]] of flightd.toml has it recorded".into(),
+                none if none.is_empty() => {
+                    "; [[tracepoint]] of flightd.toml has it recorded".into()
+                }
                 hint => hint,
             };
             return Err(FilterError::Tracepoint { name: name.clone(), hint });

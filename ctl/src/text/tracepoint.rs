@@ -15,11 +15,11 @@ use super::stack;
 /// Bits of a device's number that are its minor one (`MINORBITS`, include/linux/kdev_t.h).
 const MINOR_BITS: u32 = 20;
 
-/// `(TRACE) ext4:ext4_sync_file_exit dev=7:0 ino=12 ret=0`: the fields that the kernel publishes,
-/// by their names, in its order; behind a bar the stack, where it is recorded. In an interrupt
-/// `(TRACE softirq)`.
+/// `(TRACEPOINT) ext4:ext4_sync_file_exit dev=7:0 ino=12 ret=0`: the fields that the kernel
+/// publishes, by their names, in its order; after a bar the stack, where it is recorded. In an interrupt
+/// `(TRACEPOINT softirq)`.
 pub(super) fn line(event: &Tracepoint, known: &Tracepoints, symbols: &Symbols, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"(TRACE");
+    out.extend_from_slice(b"(TRACEPOINT");
     if event.context.is_interrupt() || event.context == WakeContext::Unknown {
         out.push(b' ');
         let unknown = event.context == WakeContext::Unknown;
@@ -222,14 +222,14 @@ pub(crate) mod tests {
     fn fields_are_shown_by_their_names() {
         assert_eq!(
             shown(&event()),
-            "(TRACE softirq) a:b dev=7:1 ret=-5 flags=A|B\\33|0x4 name=\"x\\\"\\n\" code=function+0x4 \
+            "(TRACEPOINT softirq) a:b dev=7:1 ret=-5 flags=A|B\\33|0x4 name=\"x\\\"\\n\" code=function+0x4 \
              data=#00001a2b array=[1,258] cpus=0,3-5,7 far=? (cut) | function <- ..."
         );
         let none =
             Tracepoint { id: 9, context: WakeContext::Thread, cut: false, stack: None, ..event() };
-        assert_eq!(shown(&none), "(TRACE) ? number=9");
+        assert_eq!(shown(&none), "(TRACEPOINT) ? number=9");
         let stack = KernelStack { status: Status::Refused, cut: false, frames: [].into() };
         let refused = Tracepoint { stack: Some(stack), ..none };
-        assert_eq!(shown(&refused), "(TRACE) ? number=9 | (stack refused by the budget)");
+        assert_eq!(shown(&refused), "(TRACEPOINT) ? number=9 | (stack refused by the budget)");
     }
 }

@@ -133,7 +133,7 @@ fn a_complete_window_says_so_on_both_channels() {
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     let saved = std::fs::read_to_string(file).unwrap();
     let coverage = "coverage: 2026-01-01 00:01:52.000000 to 00:02:00.000000 (8.0 s): complete on \
-                    CPUs 0-1 in lanes syscall, sched, task, trace";
+                    CPUs 0-1 in lanes syscall, sched, task, kernel";
     assert_eq!(saved.lines().next(), Some(format!("# {coverage}").as_str()));
     assert_eq!(stderr(&out).trim_end(), coverage);
     assert!(stdout(&out).is_empty());
@@ -177,7 +177,7 @@ fn what_is_not_asked_for_is_not_missing() {
     let out = dump(dir.path(), &["--strict", "--event", "rename"]);
     let said = stderr(&out);
     assert_eq!(out.status.code(), Some(0), "{said}");
-    assert!(said.contains("complete on CPUs 0-1 in lanes sched, task, trace"), "{said}");
+    assert!(said.contains("complete on CPUs 0-1 in lanes sched, task, kernel"), "{said}");
     assert!(said.contains("gap: CPU 0, lane syscall, "), "{said}");
     let line = "not counted as missing: events of lane syscall: no event of it is asked for";
     assert!(said.contains(line), "{said}");

@@ -128,7 +128,7 @@ fn every_kind() -> Recording {
             kernel: kernel.into(),
             user,
         };
-        push(Lane::Trace, 0, 7, Body::Sample(sample));
+        push(Lane::Kernel, 0, 7, Body::Sample(sample));
     }
     let name = comm(b"web");
     let fork = Fork {
@@ -179,11 +179,11 @@ fn every_kind() -> Recording {
         text(0, StringStatus::Ends, ("/.".repeat(64) + "/bin/ls").as_bytes()),
         text(1, StringStatus::Unreadable, b""),
     ];
-    push(Lane::Trace, 0, 7, Body::IoSubmit { submit, paths });
+    push(Lane::Kernel, 0, 7, Body::IoSubmit { submit, paths });
     // Of none that the recording describes.
     let (bytes, context) = ([1; 8].into(), WakeContext::Softirq);
     let tracepoint = Tracepoint { id: 9, context, bytes, cut: true, stack: None };
-    push(Lane::Trace, 0, 7, Body::Tracepoint(tracepoint));
+    push(Lane::Kernel, 0, 7, Body::Tracepoint(tracepoint));
     for kind in Kind::ALL.into_iter().filter(|kind| kind.is_plain()) {
         let plain = Plain::read(kind, &[1; BODY_MAX]).unwrap();
         push(kind.lane(), 0, plain.thread().unwrap_or(7), Body::Plain(plain));
@@ -319,7 +319,7 @@ fn what_the_configuration_leaves_out_is_as_the_schema_says() {
         off("later\u{1b}", &["of_later"]),
     ];
     let mut meta = Meta { switched_off, ..meta() };
-    let lane = meta.lanes.get(Lane::Trace as u8).unwrap().clone();
+    let lane = meta.lanes.get(Lane::Kernel as u8).unwrap().clone();
     meta.lanes.set(LaneMeta { off: true, ..lane });
     let dir = every_kind().serve_as(&meta);
     let (coverage, _) = dumped(&dir, &["--event", "migrate"]);
@@ -331,7 +331,7 @@ fn what_the_configuration_leaves_out_is_as_the_schema_says() {
     assert_eq!(coverage["switched_off"], want);
     let said = stdout(&dump(dir.path(), &[]));
     let lines = [
-        "# lane trace: not recorded (off in the configuration)\n",
+        "# lane kernel: not recorded (off in the configuration)\n",
         "# not recorded (off in the configuration): signals (signal_deliver, \
          signal_generate); later\\33 (of_later)\n",
     ];

@@ -194,16 +194,16 @@ fn interrupts_signals_and_requests_have_rows() {
     // Two that overlap: the request, the device, the sector, bytes, a write, flags, in a thread.
     for (request, issued) in [(1, at(100)), (2, at(150))] {
         let body = plain(Kind::BlockIssue, &[request, device, 64, 0, 4096, 1, 0, 1], "");
-        recording.push(Lane::Trace, &Event { time: issued, cpu: 0, tid: 7, body });
+        recording.push(Lane::Kernel, &Event { time: issued, cpu: 0, tid: 7, body });
     }
     for (request, done, error) in [(2, at(200), 0), (1, at(300), 1)] {
         let words = [request, device, 64, 0, 4096, 1, 0, 2, 0, error];
         let body = plain(Kind::BlockComplete, &words, "");
-        recording.push(Lane::Trace, &Event { time: done, cpu: 0, tid: 0, body });
+        recording.push(Lane::Kernel, &Event { time: done, cpu: 0, tid: 0, body });
     }
     // 5 ms of an interrupt; SIGTERM for thread 7 from itself.
     let body = plain(Kind::Interrupt, &[5_000_000, 0, 0, 9], HOSTILE);
-    recording.push(Lane::Trace, &Event { time: at(400), cpu: 0, tid: 7, body });
+    recording.push(Lane::Kernel, &Event { time: at(400), cpu: 0, tid: 7, body });
     let body = plain(Kind::SignalGenerate, &[15, 0, 7, 7, 0, 0], "seven");
     recording.push(Lane::Sched, &Event { time: at(500), cpu: 0, tid: 7, body });
     recording.push(Lane::Sched, &switch(at(900), 7, 1, 0));

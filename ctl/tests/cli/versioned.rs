@@ -78,7 +78,7 @@ fn paths(value: &Value, path: &str, all: &mut BTreeSet<String>, leaves: &mut BTr
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let name = if ["syscall", "sched", "task", "trace"].contains(&&**name) {
+                let name = if ["syscall", "sched", "task", "kernel"].contains(&&**name) {
                     "LANE"
                 } else {
                     &**name

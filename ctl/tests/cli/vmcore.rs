@@ -159,7 +159,7 @@ fn events_up_to_the_last() {
         let out = dump(&file(&dir, &bytes), &["--last", "5ms", "--strict"]);
         assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
         assert!(
-            stderr(&out).contains("complete on CPUs 0-1 in lanes syscall, sched, task, trace"),
+            stderr(&out).contains("complete on CPUs 0-1 in lanes syscall, sched, task, kernel"),
             "{}",
             stderr(&out)
         );
@@ -207,7 +207,7 @@ fn threads_in_flight() {
 
 /// The same, and of two requests to a disk one that is not done.
 pub(crate) fn pages_with_request() -> Vec<Bytes> {
-    let mut ring = PageWriter::new(SESSION, Lane::Trace, 1, WALL + 37 * SECOND);
+    let mut ring = PageWriter::new(SESSION, Lane::Kernel, 1, WALL + 37 * SECOND);
     let issue = |request| BlockIssue {
         request,
         device: 254 << 20,

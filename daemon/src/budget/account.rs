@@ -56,7 +56,7 @@ impl Counts {
             stack_time: cpu.stack_time,
             other_sched: refused(Lane::Sched, Refusal::Throttled),
             disk: disk.iter().sum(),
-            other_disk: refused(Lane::Trace, Refusal::Throttled),
+            other_disk: refused(Lane::Kernel, Refusal::Throttled),
             looked: cpu.looked,
         }
     }

@@ -103,7 +103,7 @@ impl Step {
         Self::QuietOnly,
     ];
 
-    /// Whether it is of what scheduling and the lane `trace` may take, not of what system calls
+    /// Whether it is of what scheduling and the lane `kernel` may take, not of what system calls
     /// may.
     pub const fn is_of_scheduling(self) -> bool {
         matches!(self, Self::NoStacks)

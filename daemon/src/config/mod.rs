@@ -16,7 +16,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod topic;
-mod trace;
+mod tracepoint;
 mod triggers;
 
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_settings::{Document, Keys, Service};
 use serde::{Deserialize, Serialize};
 
-use crate::traces::Trace;
+use crate::configured_tracepoints::ConfiguredTracepoint;
 
 pub use budget::{Budget, Detach, Step};
 pub use containers::ContainersConfig;
@@ -39,7 +39,7 @@ pub use snapshots::Snapshots;
 pub use stacks::Stacks;
 pub use store::Store;
 pub use topic::Topic;
-pub use trace::{TRACES_MAX, key as trace_key};
+pub use tracepoint::{TRACEPOINTS_MAX, key as tracepoint_key};
 pub use triggers::{
     Blocked, Errors, KernelLog, Pressure, RunQueue, SlowCall, SlowRule, Switch, Triggers, errno,
 };
@@ -83,7 +83,7 @@ pub struct Config {
     pub access: AccessConfig,
     /// Tracepoints that are recorded as well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub trace: Vec<Trace>,
+    pub tracepoint: Vec<ConfiguredTracepoint>,
 }
 
 /// `[rings]`: kernel memory for history.
@@ -97,7 +97,7 @@ pub struct Rings {
     /// Ring of task life and marks, of each CPU.
     pub task: Size,
     /// Ring of requests to disks, memory, interrupts, locks, connections and samples, of each CPU.
-    pub trace: Size,
+    pub kernel: Size,
     /// The quiet ring, of each CPU: what quiet processes did, kept when a flood writes over the
     /// rings. 0: none.
     pub quiet: Size,
@@ -113,7 +113,7 @@ impl Default for Rings {
             syscall: Size::mib(16),
             sched: Size::mib(8),
             task: Size::mib(1),
-            trace: Size::mib(2),
+            kernel: Size::mib(2),
             quiet: Size::mib(8),
             max_total: Size::mib(512),
             max_ram_percent: 6,
@@ -276,7 +276,8 @@ impl Config {
         document.check_keys(&known_keys())?;
         let config: Self = toml::from_str(text).map_err(|e| document.typed(&e))?;
         config.check(ram).map_err(|(key, message)| document.value(key, message))?;
-        trace::check(&config.trace).map_err(|(key, message)| document.value(&key, message))?;
+        tracepoint::check(&config.tracepoint)
+            .map_err(|(key, message)| document.value(&key, message))?;
         Ok(config)
     }
 
@@ -292,9 +293,9 @@ impl Config {
         }
     }
 
-    /// Whether lane `trace` has anything to hold.
-    pub fn uses_trace_lane(&self) -> bool {
-        self.record.has_any(Lane::Trace) || self.sampling.hz > 0 || !self.trace.is_empty()
+    /// Whether lane `kernel` has anything to hold.
+    pub fn uses_kernel_lane(&self) -> bool {
+        self.record.has_any(Lane::Kernel) || self.sampling.hz > 0 || !self.tracepoint.is_empty()
     }
 
     /// The configuration as a whole file, as it goes into the recording's metadata.
@@ -310,13 +311,13 @@ impl Config {
             ("rings.syscall", rings.syscall, Lane::Syscall),
             ("rings.sched", rings.sched, Lane::Sched),
             ("rings.task", rings.task, Lane::Task),
-            ("rings.trace", rings.trace, Lane::Trace),
+            ("rings.kernel", rings.kernel, Lane::Kernel),
         ];
         for (key, size, lane) in lanes {
             if size < sizing::RING_LEAST {
                 let least = sizing::RING_LEAST;
                 let switches = Topic::of_lane(lane).map(|topic| format!("{} = false", topic.key()));
-                let samples = if lane == Lane::Trace { ", and hz = 0 in [sampling]" } else { "" };
+                let samples = if lane == Lane::Kernel { ", and hz = 0 in [sampling]" } else { "" };
                 let message = format!(
                     "{size} is too small: a ring takes at least {least}; to leave these events \
                      out, set {} in [record]{samples}",
@@ -397,7 +398,7 @@ impl Config {
 
 /// The sections and keys that there are.
 fn known_keys() -> Keys {
-    Keys::of(&Config::default()).and_tables("trace", &trace::KEYS)
+    Keys::of(&Config::default()).and_tables("tracepoint", &tracepoint::KEYS)
 }
 
 fn more_than_ram(size: Size, ram: u64) -> String {

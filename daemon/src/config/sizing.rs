@@ -7,7 +7,7 @@ use flightrec_format::abi::record::sample::FRAMES_MAX;
 use flightrec_format::abi::record::tracepoint::BYTES_MAX;
 use flightrec_format::abi::slot::{SLOTS_PER_PAGE, WAYS};
 use flightrec_format::abi::state::CpuState;
-use flightrec_format::abi::trace::{TRACEPOINTS, TraceCounts, TraceEvent};
+use flightrec_format::abi::tracepoint::{TRACEPOINTS, TracepointCounts, TracepointPlan};
 use flightrec_format::meta::PAGES;
 use nix::unistd::{SysconfVar, sysconf};
 use thiserror::Error;
@@ -25,7 +25,7 @@ const SAMPLE_SCRATCH: u64 = (FRAMES_MAX * (1 + BUILD_ID_WORDS + 1) + 5) as u64 *
 const BUILD_ID_WORDS: usize = 4;
 /// A CPU's record of a tracepoint before it is recorded (`Scratch`,
 /// probes-ebpf/src/tracepoints.rs): addresses, frames, what is published, and a bit more, bytes.
-const TRACE_SCRATCH: u64 = (FRAMES_MAX * 12 + BYTES_MAX + 120) as u64;
+const TRACEPOINT_SCRATCH: u64 = (FRAMES_MAX * 12 + BYTES_MAX + 120) as u64;
 /// What threads are in the middle of (`WAITS`, probes-ebpf/src/waits.rs): 2,048 places, bytes.
 const WAITS: u64 = 2048 * 128;
 /// Smallest ring: one page is written while the other holds history.
@@ -112,14 +112,14 @@ impl Sizing {
             + (u64::from(possible) * SAMPLE_SCRATCH).next_multiple_of(PAGE);
         let functions = u64::from(possible) * size_of::<CpuCalls>() as u64
             + (MARKS * size_of::<Mark>()).next_multiple_of(PAGE as usize) as u64;
-        let traces = (TRACEPOINTS * size_of::<TraceEvent>()) as u64
-            + u64::from(possible) * (size_of::<TraceCounts>() as u64 + TRACE_SCRATCH);
+        let plans = (TRACEPOINTS * size_of::<TracepointPlan>()) as u64
+            + u64::from(possible) * (size_of::<TracepointCounts>() as u64 + TRACEPOINT_SCRATCH);
         let frames = FRAME_PAGES as u32 + 1;
         let tables = u64::from(slot_pages + META_PAGES + DESCRIPTOR_PAGES + frames) * PAGE
             + state
             + samples
             + functions
-            + traces.next_multiple_of(PAGE)
+            + plans.next_multiple_of(PAGE)
             + WAITS;
 
         let percent = ram / 100 * u64::from(rings.max_ram_percent);
@@ -137,7 +137,7 @@ impl Sizing {
             ring(record.has_any(Lane::Syscall), rings.syscall),
             ring(record.has_any(Lane::Sched), rings.sched),
             rings.task,
-            ring(config.uses_trace_lane(), rings.trace),
+            ring(config.uses_kernel_lane(), rings.kernel),
         ];
         let [a, b, c, d] = asked.map(|ring| (ring.bytes() / PAGE).max(2));
         let asked = [a, b, c, d, rings.quiet.bytes() / PAGE];
@@ -162,9 +162,9 @@ impl Sizing {
             *out = all.map_err(|_| SizingError::TooManyPages { cpus: online, ring })? / cpus as u32;
         }
         let total = tables + pages.iter().sum::<u64>() * PAGE * cpus;
-        let [syscall, sched, task, trace, quiet_pages] = counts;
+        let [syscall, sched, task, kernel, quiet_pages] = counts;
         Ok(Self {
-            ring_pages: [syscall, sched, task, trace],
+            ring_pages: [syscall, sched, task, kernel],
             quiet_pages,
             slot_pages,
             meta_pages: META_PAGES,

@@ -35,9 +35,9 @@ fn to_toml_reads_back() {
     config.store.file_age = "1h 30m 5s".parse().unwrap();
     config.store.max_age = "7days".parse().unwrap();
     config.access.group = "a \"b\"\n".into();
-    config.trace = vec![
-        Trace { event: "a:b".into(), when: Some("x == 'y'".into()), stack: true },
-        Trace { event: "a:c".into(), when: None, stack: false },
+    config.tracepoint = vec![
+        ConfiguredTracepoint { event: "a:b".into(), when: Some("x == 'y'".into()), stack: true },
+        ConfiguredTracepoint { event: "a:c".into(), when: None, stack: false },
     ];
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
 }
@@ -66,11 +66,11 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
             "[zzzzzzzzz]\n",
             "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, containers, \
              history, interrupts, kernel, locks, record, rings, sampling, snapshots, stacks, store, \
-             threads, trace, triggers",
+             threads, tracepoint, triggers",
         ),
         (
-            "[[trace]]\nevent = \"a:b\"\n[[trace]]\nwhen = \"x == 1\"\nstak = true\n",
-            "f.toml:5: unknown key `trace.stak`; did you mean `trace.stack`?",
+            "[[tracepoint]]\nevent = \"a:b\"\n[[tracepoint]]\nwhen = \"x == 1\"\nstak = true\n",
+            "f.toml:5: unknown key `tracepoint.stak`; did you mean `tracepoint.stack`?",
         ),
         (
             "record.sched.x = 1\n",
@@ -93,19 +93,22 @@ fn wrong_values_name_line_key_and_what_to_do() {
         ),
         ("[rings]\nsched = \"4KiB\"", "f.toml:2: rings.sched: 4KiB is too small"),
         (
-            "[[trace]]\nevent = \"a:b\"\n[[trace]]\nevent = \"switch\"",
-            "f.toml:4: trace[2].event: \"switch\" is not a tracepoint: write SUBSYSTEM:NAME",
+            "[[tracepoint]]\nevent = \"a:b\"\n[[tracepoint]]\nevent = \"switch\"",
+            "f.toml:4: tracepoint[2].event: \"switch\" is not a tracepoint: write SUBSYSTEM:NAME",
         ),
         (
-            "[[trace]]\nevent = \"a:b\"\nwhen = \"x = 1\"",
-            "f.toml:3: trace[1].when: behind `x` one of ==, !=",
+            "[[tracepoint]]\nevent = \"a:b\"\nwhen = \"x = 1\"",
+            "f.toml:3: tracepoint[1].when: behind `x` one of ==, !=",
         ),
         (
-            "[[trace]]\nevent = \"a:b\"\n[[trace]]\nstack = true\nevent = \"a:b\"",
-            "f.toml:5: trace[2].event: a:b has a table already",
+            "[[tracepoint]]\nevent = \"a:b\"\n[[tracepoint]]\nstack = true\nevent = \"a:b\"",
+            "f.toml:5: tracepoint[2].event: a:b has a table already",
         ),
-        ("[[trace]]\nstack = true", "f.toml:1: trace[1]: it has no `event`: write SUBSYSTEM:NAME"),
-        ("[[trace]]\nevent = 5", "f.toml:2: trace[1].event: invalid type: integer `5`"),
+        (
+            "[[tracepoint]]\nstack = true",
+            "f.toml:1: tracepoint[1]: it has no `event`: write SUBSYSTEM:NAME",
+        ),
+        ("[[tracepoint]]\nevent = 5", "f.toml:2: tracepoint[1].event: invalid type: integer `5`"),
         (
             "[rings]\ntask = \"25GiB\"",
             "f.toml:2: rings.task: 25GiB is more than this machine's memory of 24GiB",
@@ -199,8 +202,8 @@ fn wrong_values_name_line_key_and_what_to_do() {
              in [record]",
         ),
         (
-            "[rings]\ntrace = \"4KiB\"",
-            "f.toml:2: rings.trace: 4KiB is too small: a ring takes at least 8KiB; to leave these \
+            "[rings]\nkernel = \"4KiB\"",
+            "f.toml:2: rings.kernel: 4KiB is too small: a ring takes at least 8KiB; to leave these \
              events out, set disk = false, memory = false, interrupts = false, locks = false, \
              network = false, throttling = false, \
              io_uring = false in [record], and hz = 0 in [sampling]",
@@ -336,10 +339,10 @@ fn the_defaults_on_2_64_and_256_cpus_as_documented() {
     let shipped = std::fs::read_to_string(SHIPPED).unwrap();
     for (cpus, ram) in [(2, 16 * GIB), (64, 256 * GIB), (256, 1024 * GIB)] {
         let s = Sizing::compute(&Config::default(), cpus, cpus, ram).unwrap();
-        let [syscall, sched, task, trace] = s.ring_bytes().map(|b| b >> 10);
+        let [syscall, sched, task, kernel] = s.ring_bytes().map(|b| b >> 10);
         let (quiet, mib) = (s.quiet_pages * 4, (s.total + (1 << 19)) >> 20);
         let line = format!(
-            "#{cpus:>7}   {syscall:>5} KiB, {sched:>5} KiB, {task:>4} KiB, {trace:>4} KiB, \
+            "#{cpus:>7}   {syscall:>5} KiB, {sched:>5} KiB, {task:>4} KiB, {kernel:>4} KiB, \
              {quiet:>4} KiB   {mib:>3} MiB"
         );
         assert!(shipped.contains(&line), "config/flightd.toml should say:\n{line}");
@@ -417,7 +420,7 @@ proptest! {
         let mut config = Config::default();
         let [a, b, c, d] = sizes.map(|s| Size::new(s >> (s % 50)));
         (config.rings.syscall, config.rings.sched) = (a, b);
-        (config.rings.task, config.rings.trace) = (c, d);
+        (config.rings.task, config.rings.kernel) = (c, d);
         (config.rings.max_total, config.rings.max_ram_percent) = (Size::new(total), percent);
         config.threads.slots = slots;
         if let Ok(s) = Sizing::compute(&config, online, online + 5, ram) {

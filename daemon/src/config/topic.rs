@@ -88,7 +88,7 @@ impl Topic {
             | Self::Locks
             | Self::Network
             | Self::Throttling
-            | Self::IoUring => Lane::Trace,
+            | Self::IoUring => Lane::Kernel,
         }
     }
 

@@ -13,7 +13,7 @@ use super::source::Source;
 /// encoded while they are in the processor's cache.
 const BATCH: usize = PAGES_MAX;
 /// The small lanes first, so that their history does not wait for a flood of system calls.
-const ORDER: [Lane; RING_LANES] = [Lane::Task, Lane::Trace, Lane::Sched, Lane::Syscall];
+const ORDER: [Lane; RING_LANES] = [Lane::Task, Lane::Kernel, Lane::Sched, Lane::Syscall];
 
 /// Whether the rings are still being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

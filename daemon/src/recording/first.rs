@@ -31,17 +31,17 @@ const SAMPLE_COST: u64 = 15_000;
 
 /// What the program on a configured tracepoint is assumed to take until some events were measured,
 /// ns.
-const TRACE_COST: u64 = 300;
+const TRACEPOINT_COST: u64 = 300;
 
 /// Gives each CPU its state: its rings, none of which has a page yet, and what is recorded.
 pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
     let enabled = plan.enabled;
     for cpu in 0..state.entries() {
         let position = plan.online.iter().position(|online| usize::from(*online) == cpu);
-        // Of lane `trace` the last page is where events wait that come in the middle of another.
-        let trace = Lane::Trace as usize;
+        // Of lane `kernel` the last page is where events wait that come in the middle of another.
+        let kernel = Lane::Kernel as usize;
         let pages = |i: usize| match plan.sizing.ring_pages[i] {
-            pages @ 2.. if i == trace => pages - 1,
+            pages @ 2.. if i == kernel => pages - 1,
             pages => pages,
         };
         let lane = |i: usize| LaneState {
@@ -59,8 +59,8 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             events: [0; LANE_KINDS],
             refused: [0; REFUSALS],
         };
-        let first = lane(trace);
-        let spare = position.map_or(0, |_| plan.sizing.ring_pages[trace] - first.ring_pages);
+        let first = lane(kernel);
+        let spare = position.map_or(0, |_| plan.sizing.ring_pages[kernel] - first.ring_pages);
         let aside =
             LaneState { ring_base: first.ring_base + first.ring_pages, ring_pages: spare, ..first };
         let cpu_state = CpuState {
@@ -76,7 +76,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             looked: 0,
             sample_frames: [0; 2],
             sample_cost: SAMPLE_COST,
-            trace_cost: TRACE_COST,
+            tracepoint_cost: TRACEPOINT_COST,
             long_interrupt: u64::MAX,
             long_lock: u64::MAX,
             hardirq_since: 0,

@@ -23,7 +23,7 @@ use crate::config::{
 };
 use crate::load::{Choice, LoadError};
 use crate::syscalls::SyscallTables;
-use crate::tracepoints::Tracepoints;
+use crate::tracefs::Tracepoints;
 use crate::{clock, cpus, load, lockdown};
 
 /// From when on something counts as long.
@@ -57,7 +57,7 @@ pub(super) struct Plan {
     switched_off: Vec<SwitchedOff>,
     /// Those of them that this kernel has.
     pub(super) choice: Choice,
-    uses_trace_lane: bool,
+    uses_kernel_lane: bool,
     pub(super) strings: bool,
     pub(super) enabled: u32,
     pub(super) record: Record,
@@ -103,7 +103,7 @@ impl Plan {
         let (offsets, constants) = load::examine(&btf, &release)?;
         let cast = load::cast(&btf);
         let tracepoints =
-            Tracepoints::find(&config.kernel.tracefs, rows, &config.trace, runtime_dir)?;
+            Tracepoints::find(&config.kernel.tracefs, rows, &config.tracepoint, runtime_dir)?;
         let tables = tracepoints.tables();
         let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));
         let form = match config.kernel.syscall_programs {
@@ -139,7 +139,7 @@ impl Plan {
             rows,
             switched_off,
             choice,
-            uses_trace_lane: config.uses_trace_lane(),
+            uses_kernel_lane: config.uses_kernel_lane(),
             strings: record.strings,
             enabled: switches(record),
             record: record.clone(),
@@ -184,7 +184,7 @@ impl Plan {
             lanes: Lanes::new(
                 self.sizing.ring_bytes(),
                 Lane::RINGS.map(|lane| {
-                    let others = lane == Lane::Trace && self.uses_trace_lane;
+                    let others = lane == Lane::Kernel && self.uses_kernel_lane;
                     !(self.record.has_any(lane) || others)
                 }),
             ),

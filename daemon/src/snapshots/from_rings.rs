@@ -25,7 +25,7 @@ pub fn copy<W: Write>(
     to: &mut FileWriter<W>,
 ) -> io::Result<()> {
     let mut marks = Vec::new();
-    for lane in [Lane::Task, Lane::Trace, Lane::Sched, Lane::Syscall] {
+    for lane in [Lane::Task, Lane::Kernel, Lane::Sched, Lane::Syscall] {
         for cpu in live.cpus() {
             if live.ring_pages(lane, cpu) == 0 {
                 continue;

@@ -16,5 +16,5 @@ pub mod record;
 pub mod share;
 pub mod slot;
 pub mod state;
-pub mod trace;
+pub mod tracepoint;
 pub mod value_names;

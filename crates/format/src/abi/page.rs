@@ -21,7 +21,7 @@ pub const HEADER_LEN: usize = 128;
 pub const UNIT: usize = 4;
 /// Kinds of event that every header counts apart.
 pub const HEADER_KINDS: usize = 6;
-/// Lanes that are rings: `syscall`, `sched`, `task`, `trace`.
+/// Lanes that are rings: `syscall`, `sched`, `task`, `kernel`.
 pub const RING_LANES: usize = 4;
 
 /// Binary logarithm of the ns in a unit of [`PageHeader::detached`].
@@ -45,7 +45,7 @@ pub enum Lane {
     /// Task life, marks, and recorder events.
     Task = 2,
     /// What devices do for threads: requests to disks.
-    Trace = 3,
+    Kernel = 3,
     /// Metadata of the recording (`MetaHeader` fields inside the common header).
     Meta = 8,
     /// The table of live threads ([`crate::abi::slot::TaskSlot`]).
@@ -56,7 +56,7 @@ pub enum Lane {
 
 impl Lane {
     /// The lanes that are rings, in index order.
-    pub const RINGS: [Lane; RING_LANES] = [Lane::Syscall, Lane::Sched, Lane::Task, Lane::Trace];
+    pub const RINGS: [Lane; RING_LANES] = [Lane::Syscall, Lane::Sched, Lane::Task, Lane::Kernel];
 
     /// The lane with this number in a page header, if it is known.
     pub const fn from_u8(v: u8) -> Option<Self> {
@@ -64,7 +64,7 @@ impl Lane {
             0 => Lane::Syscall,
             1 => Lane::Sched,
             2 => Lane::Task,
-            3 => Lane::Trace,
+            3 => Lane::Kernel,
             8 => Lane::Meta,
             9 => Lane::Slots,
             10 => Lane::Descriptors,
@@ -78,7 +78,7 @@ impl Lane {
             Lane::Syscall => "syscall",
             Lane::Sched => "sched",
             Lane::Task => "task",
-            Lane::Trace => "trace",
+            Lane::Kernel => "kernel",
             Lane::Meta => "meta",
             Lane::Slots => "slots",
             Lane::Descriptors => "descriptors",
@@ -118,7 +118,7 @@ pub const fn header_len(lane: Lane) -> usize {
         Lane::Syscall => LENGTHS[0],
         Lane::Sched => LENGTHS[1],
         Lane::Task => LENGTHS[2],
-        Lane::Trace => LENGTHS[3],
+        Lane::Kernel => LENGTHS[3],
         Lane::Meta | Lane::Slots | Lane::Descriptors => HEADER_LEN,
     }
 }

@@ -125,7 +125,7 @@ pub struct LaneState {
     /// the record's `aux`.
     pub enter_off: u32,
     /// Syscall lane: its time, ns; in jiffies where its exit is not to be timed. Of one in which
-    /// its thread slept, that thread's id. Lane `trace`: the time of its last event, ns.
+    /// its thread slept, that thread's id. Lane `kernel`: the time of its last event, ns.
     pub enter_time: u64,
     /// Events recorded, by kind.
     pub events: [u64; LANE_KINDS],
@@ -299,7 +299,7 @@ pub struct CpuState {
     pub sample_cost: u64,
     /// What an event of a configured tracepoint takes, ns, a stack not included: as
     /// [`Self::stack_cost`].
-    pub trace_cost: u64,
+    pub tracepoint_cost: u64,
     /// An interrupt that took so long, ns, is recorded.
     pub long_interrupt: u64,
     /// A wait for a lock of the kernel that took so long, ns, is recorded.
@@ -320,8 +320,8 @@ pub struct CpuState {
     pub strings: u64,
     /// The rings, by [`crate::abi::page::Lane`].
     pub lanes: [LaneState; RING_LANES],
-    /// Where an event of lane `trace` waits that came while another was being written: a page of
-    /// its own, [`LaneState::ring_base`]. Behind the state of lane `trace`, so that one can stand
+    /// Where an event of lane `kernel` waits that came while another was being written: a page of
+    /// its own, [`LaneState::ring_base`]. Behind the state of lane `kernel`, so that one can stand
     /// for the other. [`LaneState::ring_pages`]: 1, or 0 where this CPU has no ring.
     pub aside: LaneState,
     /// The events of [`Self::aside`] by kind, as they are while it is copied.
@@ -349,7 +349,7 @@ pub struct CpuState {
     /// What an event costs that is not recorded, by lane, ns: the probe overhead.
     pub floor: [u32; TIMED_BUCKETS],
     /// What an event of a request to a disk costs, recorded and not recorded, ns; and any other one
-    /// of lane `trace`.
+    /// of lane `kernel`.
     pub disk: [u32; 2],
     /// What a call costs less without its exit's time, and with its first argument alone, ns.
     pub savings: [u32; 2],
@@ -405,7 +405,7 @@ const _: () = assert!(size_of::<Bucket>() == 72);
 const _: () = assert!(
     core::mem::offset_of!(CpuState, aside)
         == core::mem::offset_of!(CpuState, lanes) + RING_LANES * size_of::<LaneState>()
-        && super::page::Lane::Trace as usize + 1 == RING_LANES
+        && super::page::Lane::Kernel as usize + 1 == RING_LANES
 );
 const _: () = assert!(size_of::<Share>() == 16 && SHARE_SETS.is_power_of_two());
 const _: () = assert!(core::mem::offset_of!(CpuState, shares).is_multiple_of(64));

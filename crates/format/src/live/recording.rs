@@ -19,7 +19,7 @@ use crate::meta::{Meta, PAGES_LEAST};
 /// The maps of a generation.
 #[derive(Debug)]
 pub struct Maps {
-    /// `rings_syscall`, `rings_sched`, `rings_task`, `rings_trace`, by [`Lane`].
+    /// `rings_syscall`, `rings_sched`, `rings_task`, `rings_kernel`, by [`Lane`].
     pub rings: [ArrayMap; RING_LANES],
     /// `state`: one [`CpuState`] per possible CPU.
     pub state: ArrayMap,
@@ -36,7 +36,7 @@ pub struct Maps {
 impl Maps {
     /// Names of the ring maps in `maps/`, by [`Lane`].
     pub const RINGS: [&'static str; RING_LANES] =
-        ["rings_syscall", "rings_sched", "rings_task", "rings_trace"];
+        ["rings_syscall", "rings_sched", "rings_task", "rings_kernel"];
 
     /// Maps what a generation's directory holds.
     pub fn open(gen_dir: &Path, writable: bool) -> Result<Self, LiveError> {
@@ -48,9 +48,9 @@ impl Maps {
             Err(LiveError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
             opened => opened.map(Some),
         };
-        let [syscall, sched, task, trace] = Self::RINGS;
+        let [syscall, sched, task, kernel] = Self::RINGS;
         Ok(Self {
-            rings: [open(syscall)?, open(sched)?, open(task)?, open(trace)?],
+            rings: [open(syscall)?, open(sched)?, open(task)?, open(kernel)?],
             state: open("state")?.in_values(size_of::<CpuState>()),
             meta: open("meta")?,
             slots: open("slots")?,
@@ -68,12 +68,12 @@ impl Maps {
 
     /// Checks their shapes: pages where pages are expected.
     fn check(&self) -> Result<(), LiveError> {
-        let [syscall, sched, task, trace] = &self.rings;
+        let [syscall, sched, task, kernel] = &self.rings;
         let strides = [
             ("rings_syscall", syscall, PAGE_SIZE),
             ("rings_sched", sched, PAGE_SIZE),
             ("rings_task", task, PAGE_SIZE),
-            ("rings_trace", trace, PAGE_SIZE),
+            ("rings_kernel", kernel, PAGE_SIZE),
             ("state", &self.state, size_of::<CpuState>()),
             ("meta", &self.meta, PAGE_SIZE),
             ("slots", &self.slots, PAGE_SIZE),

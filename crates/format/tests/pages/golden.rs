@@ -282,7 +282,7 @@ fn samples() {
         0x0011_024a,
         1, // SAMPLE, the program ran, refused
     ];
-    golden(Lane::Trace, &events, &units);
+    golden(Lane::Kernel, &events, &units);
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn operations_of_rings() {
         4, // STRING
         0x706d_742f,
     ];
-    golden(Lane::Trace, &events, &units);
+    golden(Lane::Kernel, &events, &units);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn tracepoints() {
         0x0004_0005,
         9,
     ];
-    golden(Lane::Trace, &events, &units);
+    golden(Lane::Kernel, &events, &units);
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn own_steps(lane: Lane) -> BoxedStrategy<Step> {
                 });
             (tids(), prop_oneof![switch, waking, migrate, stack]).prop_map(event).boxed()
         }
-        Lane::Trace => {
+        Lane::Kernel => {
             let kernel = prop::collection::vec(any::<u32>(), 0..=sample::FRAMES_MAX);
             let user = any::<u64>().prop_map(UserFrame::unpack);
             let user = prop::collection::vec(user, 0..=sample::FRAMES_MAX);

@@ -248,8 +248,8 @@ fn losses(recording: &Recording, before: Option<(&Ends, u64)>) -> Vec<(u64, u64)
     }
     let mut of_rings = Vec::new();
     for stream in recording.streams.iter().filter(|stream| stream.lane() != Lane::Sched) {
-        // The trace lane tells of descriptors only what operations of io_uring do to them.
-        let lost = if stream.lane() == Lane::Trace { &mut of_rings } else { &mut lost };
+        // The kernel lane tells of descriptors only what operations of io_uring do to them.
+        let lost = if stream.lane() == Lane::Kernel { &mut of_rings } else { &mut lost };
         let coverage = marks::coverage(recording, stream, &scope);
         // The pages are copied behind the snapshots, so that what is newer than the copy is newer
         // than they.

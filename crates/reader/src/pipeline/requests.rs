@@ -325,7 +325,7 @@ pub fn holes(recording: &Recording) -> Holes {
         holes.extend(sure.holes());
         return holes;
     }
-    for stream in recording.streams.iter().filter(|stream| stream.lane() == Lane::Trace) {
+    for stream in recording.streams.iter().filter(|stream| stream.lane() == Lane::Kernel) {
         let of_cpu = stream.coverage(&scope);
         let (from, until) = of_cpu.complete.unwrap_or((u64::MAX, u64::MAX));
         let gaps = of_cpu.gaps.iter().map(|gap| (gap.from, gap.until));
@@ -338,7 +338,7 @@ pub fn holes(recording: &Recording) -> Holes {
 /// oldest first.
 pub fn in_flight(recording: &Recording) -> Vec<Flight> {
     let mut requests = Requests::new(holes(recording));
-    let streams = recording.streams.iter().filter(|stream| stream.lane() == Lane::Trace);
+    let streams = recording.streams.iter().filter(|stream| stream.lane() == Lane::Kernel);
     let mut events = Merge::new(streams.map(|stream| stream.events_from(0)));
     let (mut spare, mut last) = (Box::default(), 0);
     while let Some(event) = events.read(spare) {

@@ -39,7 +39,7 @@ pub(crate) fn event(lane: Lane, time: u64, tid: u32, n: u64) -> Event {
                 next_prio: 120,
             }
         }
-        Lane::Trace => {
+        Lane::Kernel => {
             let (request, sector) = (tid, 8 * n);
             let issue = BlockIssue {
                 request,

@@ -412,7 +412,7 @@ impl Maker {
         }
         self.stretches.miss(gap);
         self.calls.miss(gap);
-        if gap.lane == Lane::Trace {
+        if gap.lane == Lane::Kernel {
             let holes = |(from, until)| {
                 let mut holes = Holes::new(0);
                 holes.extend([(from, until)]);

@@ -170,7 +170,7 @@ fn summary(report: &Report, times: &mut Times<'_>) -> String {
     line
 }
 
-/// `not counted as missing: events of lane trace: no event of it is asked for`
+/// `not counted as missing: events of lane kernel: no event of it is asked for`
 fn unasked(report: &Report) -> Option<String> {
     let lanes = report.lacking_unasked();
     if lanes.is_empty() {

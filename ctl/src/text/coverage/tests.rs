@@ -31,7 +31,7 @@ fn silence_is_complete_where_the_counters_agree() {
     let (complete, text) = report(totals(), 20 * S);
     assert!(complete, "{text}");
     let expected = "coverage: 1970-01-01 00:00:20.000000 to 00:00:30.000000 (10.0 s): \
-                    complete on CPUs 0 in lanes syscall, sched, task, trace";
+                    complete on CPUs 0 in lanes syscall, sched, task, kernel";
     assert_eq!(text, expected);
 }
 
@@ -47,7 +47,7 @@ fn a_lane_that_is_left_out_is_not_called_complete() {
     let recording = Collector::new(meta).finish(totals());
     let report = Report::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
     let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC);
-    assert!(lines[0].ends_with("complete on CPUs 0 in lanes syscall, task, trace"), "{lines:?}");
+    assert!(lines[0].ends_with("complete on CPUs 0 in lanes syscall, task, kernel"), "{lines:?}");
     assert_eq!(lines[1], "lane sched: not recorded (off in the configuration)");
     assert!(report.complete_cpus(Lane::Sched).is_empty());
 }
@@ -121,12 +121,12 @@ fn skipped_runs_count_where_their_lane_is_asked_for() {
         complete && text.contains("complete on CPUs 0 in lanes syscall, sched, task"),
         "{text}"
     );
-    assert!(text.contains("events of lane trace: no event of it is asked for"), "{text}");
+    assert!(text.contains("events of lane kernel: no event of it is asked for"), "{text}");
     assert!(text.contains("skipped 1 run of contention_begin"), "{text}");
-    assert!(!told("contention_begin", Lane::Trace).0);
+    assert!(!told("contention_begin", Lane::Kernel).0);
     assert!(!told("sys_exit", Lane::Syscall).0 && told("sys_exit", Lane::Sched).0);
     // It says which thread runs, and so whose all other events are.
-    assert!(!told("sched_switch", Lane::Trace).0);
+    assert!(!told("sched_switch", Lane::Kernel).0);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn what_a_lane_lacks_that_is_not_asked_for_is_told_and_does_not_count() {
         (report.is_complete(), lines.join("\n"))
     };
     let (complete, text) = told(Lane::Sched, Lane::Syscall);
-    assert!(complete && text.contains("CPUs 0 in lanes syscall, task, trace\ngap: "), "{text}");
+    assert!(complete && text.contains("CPUs 0 in lanes syscall, task, kernel\ngap: "), "{text}");
     assert!(text.contains("events of lane sched: no event of it is asked for"), "{text}");
     let (complete, text) = told(Lane::Sched, Lane::Sched);
     assert!(!complete && !text.contains("asked for"), "{text}");

@@ -51,7 +51,7 @@ impl Story {
             .map(|(name, nr)| Syscall { nr: *nr, name: (*name).into(), args: None })
             .collect();
         let meta = Meta { session: 1, started: 1, cpus: vec![0], native, ..Meta::default() };
-        let lanes = [Lane::Syscall, Lane::Task, Lane::Trace];
+        let lanes = [Lane::Syscall, Lane::Task, Lane::Kernel];
         let rings = lanes.map(|lane| (lane, PageWriter::new(1, lane, 0, 0)));
         Self { rings: rings.into(), snapshots: Vec::new(), meta }
     }
@@ -218,20 +218,20 @@ fn nothing_is_known_from_before_a_loss() {
     assert_eq!(story.names(P, 3, &[1000, 2000, 20_000]), "- - /a");
 }
 
-/// An event of the trace lane.
+/// An event of the kernel lane.
 fn compaction(at: u64) -> Event {
     let of = Compaction { duration: 5, order: 1, mode: 0, result: 0, reserved: 0 };
     event(at, 0, P, Body::Plain(Plain::read(Kind::Compaction, &of.bytes()).unwrap()))
 }
 
 #[test]
-fn what_is_missing_of_the_trace_lane_matters_to_rings_alone() {
+fn what_is_missing_of_the_kernel_lane_matters_to_rings_alone() {
     let told = || {
         let mut story = Story::new();
-        story.call(1000, "read", &[3], 1).push(Lane::Trace, &compaction(1500));
+        story.call(1000, "read", &[3], 1).push(Lane::Kernel, &compaction(1500));
         story.rings[2].1.refuse(Refusal::Busy);
         for n in 0..300 {
-            story.push(Lane::Trace, &compaction(2000 + n));
+            story.push(Lane::Kernel, &compaction(2000 + n));
         }
         story
     };

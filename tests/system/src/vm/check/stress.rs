@@ -126,9 +126,9 @@ fn refused(status: &Value) -> Result<String> {
     let lanes = status["lanes"].as_object().context("no lanes in the status")?;
     let skipped = skipped.iter().map(|(program, n)| (n, MAY_MEET.contains(&program.as_str())));
     // A sample may come in the middle of a request to a disk, on any kernel.
-    let of_trace = lanes.get("trace").and_then(|of| of["lost"]["busy"].as_u64()).unwrap_or(0);
-    ensure!(of_trace <= MEETINGS, "lane trace: {of_trace} events refused as busy");
-    let others = lanes.iter().filter(|(lane, _)| *lane != "trace");
+    let of_kernel = lanes.get("kernel").and_then(|of| of["lost"]["busy"].as_u64()).unwrap_or(0);
+    ensure!(of_kernel <= MEETINGS, "lane kernel: {of_kernel} events refused as busy");
+    let others = lanes.iter().filter(|(lane, _)| *lane != "kernel");
     let busy = others.map(|(lane, of)| (&of["lost"]["busy"], may_meet(lane)));
     let sum = |counts: Vec<(&Value, bool)>, meet: bool| {
         counts
@@ -150,7 +150,7 @@ fn refused(status: &Value) -> Result<String> {
         told((busy, skipped))
     );
     Ok(format!(
-        "{}; where programs may meet: {}; lane trace: {of_trace} refused as busy",
+        "{}; where programs may meet: {}; lane kernel: {of_kernel} refused as busy",
         told((0, 0)),
         told((busy, skipped))
     ))
@@ -167,7 +167,7 @@ mod tests {
         let of = |why: &str, form: &str, lane: &str, busy: u64, program: &str, skipped: u64| {
             let none = json!({"lost": {"busy": 0}});
             let mut status = json!({"syscall_programs": form, "recursion_misses": {"sys_enter": 0},
-                "lanes": {"syscall": none, "sched": none, "task": none, "trace": none},
+                "lanes": {"syscall": none, "sched": none, "task": none, "kernel": none},
                 "lacking": [{"what": "ends of long softirqs", "why": why}]});
             status["lanes"][lane]["lost"]["busy"] = busy.into();
             status["recursion_misses"][program] = skipped.into();
@@ -192,7 +192,7 @@ mod tests {
         assert!(status("tracepoint", "task", 20, "sched_process_exec", 1).is_err());
         assert!(status("tracepoint", "sched", 1, "sched_process_exec", 0).is_err());
         assert!(status("tracepoint", "task", 0, "sched_switch", 1).is_err());
-        assert!(status("tp_btf", "trace", 20, "sched_switch", 0).is_ok());
-        assert!(status("tp_btf", "trace", 21, "sched_switch", 0).is_err());
+        assert!(status("tp_btf", "kernel", 20, "sched_switch", 0).is_ok());
+        assert!(status("tp_btf", "kernel", 21, "sched_switch", 0).is_err());
     }
 }

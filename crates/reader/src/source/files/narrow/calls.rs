@@ -82,13 +82,14 @@ pub(super) fn choose(map: &Map<'_>, place: &Place<'_>, sought: &dyn Sought) -> O
         let Some(began) = began else {
             let asks = |entry: &BlockEntry| entry.has_thread(*tid);
             // Which requests were made in a call that began before all is not known.
-            if found.least != 0 && map.of(Lane::Trace).any(|(_, b)| b.first <= *time && b.may(asks))
+            if found.least != 0
+                && map.of(Lane::Kernel).any(|(_, b)| b.first <= *time && b.may(asks))
             {
                 return None;
             }
             continue;
         };
-        let requests = map.of(Lane::Trace).filter(|(_, block)| block.touches(*began, *time));
+        let requests = map.of(Lane::Kernel).filter(|(_, block)| block.touches(*began, *time));
         chosen.extend(requests.map(|(at, _)| at));
     }
     for (from, until) in &found.whole {

@@ -35,7 +35,7 @@ pub(super) fn choose(map: &Map<'_>, place: &Place<'_>, shown: &[(u32, u64)]) -> 
     let has_ring = |entry: &flightrec_store::search::BlockEntry| {
         entry.kinds & ring != 0 && entry.has_any_thread(&tids)
     };
-    if map.of(Lane::Trace).any(|(_, block)| block.may(has_ring)) {
+    if map.of(Lane::Kernel).any(|(_, block)| block.may(has_ring)) {
         return None;
     }
     // A snapshot names descriptors from their last change before it on.

@@ -103,7 +103,7 @@ impl<'a> Map<'a> {
         let mut held = 0usize;
         for job in load::jobs(place.opened) {
             let header = &job.block.header;
-            let Some(lane @ (Lane::Syscall | Lane::Sched | Lane::Trace)) = header.lane else {
+            let Some(lane @ (Lane::Syscall | Lane::Sched | Lane::Kernel)) = header.lane else {
                 continue;
             };
             if header.kind != Kind::Pages {
@@ -261,7 +261,7 @@ impl<'a> Map<'a> {
 
 /// What the rings hold of each lane, with what an index would say of it.
 fn of_rings(rings: Tail<'_>) -> impl Iterator<Item = Known<'_>> {
-    [Lane::Syscall, Lane::Sched, Lane::Trace].into_iter().filter_map(move |lane| {
+    [Lane::Syscall, Lane::Sched, Lane::Kernel].into_iter().filter_map(move |lane| {
         let of_lane = rings.recording.streams.iter().filter(|stream| stream.lane() == lane);
         let with_sums = of_lane.flat_map(|stream| stream.pages().iter().zip(stream.summaries()));
         let own: Vec<_> = with_sums.filter(|(_, summary)| summary.last >= rings.from).collect();

@@ -38,7 +38,7 @@ pub(super) fn choose(
     // whoever finds it done has.
     let ring = family::kinds(&[Kind::IoSubmit, Kind::IoComplete]);
     let has_ring = |entry: &BlockEntry| entry.kinds & ring != 0;
-    if map.of(Lane::Trace).any(|(_, block)| block.may(has_ring)) || place.names.resumes() {
+    if map.of(Lane::Kernel).any(|(_, block)| block.may(has_ring)) || place.names.resumes() {
         return None;
     }
     let arguments = Arguments::new(place.meta);
@@ -91,8 +91,8 @@ pub(super) fn choose(
     }
     let mut chosen: FxHashSet<At> = calls.iter().chain(&seeds).copied().collect();
     // How long disks were waited for in a call.
-    if map.of(Lane::Trace).any(|of| of_trace(&of)) {
-        chosen.extend(map.of(Lane::Trace).map(|(at, _)| at));
+    if map.of(Lane::Kernel).any(|of| of_trace(&of)) {
+        chosen.extend(map.of(Lane::Kernel).map(|(at, _)| at));
     }
     let mut whole = Vec::new();
     let of_blocks = map.scan(&calls, |_, pages| {

@@ -91,7 +91,7 @@ fn requests(map: &Map<'_>, seeds: &[At], threads: &[u32]) -> Option<bool> {
     const KINDS: [Kind; 3] = [Kind::BlockInsert, Kind::BlockIssue, Kind::IoSubmit];
     let kinds = family::kinds(&KINDS);
     let may = |block: &Known<'_>| {
-        block.lane == Lane::Trace && block.may(|entry| entry.kinds & kinds != 0)
+        block.lane == Lane::Kernel && block.may(|entry| entry.kinds & kinds != 0)
     };
     let blocks: Vec<At> =
         seeds.iter().copied().filter(|at| map.get(*at).is_some_and(may)).collect();
@@ -164,7 +164,7 @@ fn before(map: &Map<'_>, cpu: u16, moment: u64) -> Before {
 /// events tell.
 fn waits(map: &Map<'_>, seeds: &[At], threads: &[u32]) -> Option<bool> {
     let done = family::kinds(&[Kind::BlockComplete]);
-    if !map.of(Lane::Trace).any(|(_, block)| block.may(|entry| entry.kinds & done != 0)) {
+    if !map.of(Lane::Kernel).any(|(_, block)| block.may(|entry| entry.kinds & done != 0)) {
         return Some(false);
     }
     let is_sched = |block: &Known<'_>| block.lane == Lane::Sched;

@@ -1,4 +1,4 @@
-//! The lane `trace`: for programs that run in threads with interrupts on, and in interrupts as
+//! The lane `kernel`: for programs that run in threads with interrupts on, and in interrupts as
 //! well. Two of them may meet on a CPU, so each claims the lane by an atomic; the one that comes
 //! second writes aside (`aside.rs`).
 
@@ -39,11 +39,11 @@ pub(crate) fn draw(state: &mut CpuState, kind: u8, payer: Payer, cost: u32) -> b
         return true;
     }
     let gives = match payer {
-        Payer::Thread => budget::draw_trace(state, cost),
+        Payer::Thread => budget::draw_kernel(state, cost),
         Payer::Nobody => budget::draw_unowned(state, cost),
     };
     if !gives {
-        budget::refuse_trace(state, kind);
+        budget::refuse_kernel(state, kind);
     }
     gives
 }
@@ -73,7 +73,7 @@ pub(crate) fn open_with_strings<const NEED: usize>(
     }
     let current = running::tid(state);
     let recorded = &raw mut state.strings;
-    let w = Writer::open_trace::<NEED>(state, current)?;
+    let w = Writer::open_kernel::<NEED>(state, current)?;
     // SAFETY: a word of this CPU's state, which the lane is no part of.
     unsafe { *recorded += u64::from(strings) };
     Some(w)

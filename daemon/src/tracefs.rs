@@ -14,9 +14,9 @@ use thiserror::Error;
 use tracing::debug;
 
 use crate::attachments::{Attachment, ProgramForm, Tracepoint};
+use crate::configured_tracepoints::{self, ConfiguredTracepoint, Published};
 use crate::dir::Dir;
 use crate::syscalls::{SyscallTables, TracefsError, tracepoint_id};
-use crate::traces::{self, Published, Trace};
 
 /// Name of the file in the runtime directory by which root hands them on.
 pub const FILE: &str = "tracepoints.json";
@@ -67,7 +67,7 @@ impl Tracepoints {
     pub fn read(
         tracefs: &Path,
         rows: &[Attachment],
-        traces: &[Trace],
+        tables: &[ConfiguredTracepoint],
     ) -> Result<Self, TracefsError> {
         let SyscallTables { native, compat, unpublished } =
             SyscallTables::read(tracefs, Architecture::HERE)?;
@@ -84,9 +84,9 @@ impl Tracepoints {
             }
         }
         let mut published = BTreeMap::new();
-        for trace in traces {
-            let found = traces::look_up(tracefs, &trace.event);
-            published.insert(trace.event.clone(), found.unwrap_or_else(|e| Err(e.to_string())));
+        for table in tables {
+            let found = configured_tracepoints::look_up(tracefs, &table.event);
+            published.insert(table.event.clone(), found.unwrap_or_else(|e| Err(e.to_string())));
         }
         Ok(Self { kernel: kernel(), native, compat, unpublished, numbers, published })
     }
@@ -95,10 +95,10 @@ impl Tracepoints {
     pub fn find(
         tracefs: &Path,
         rows: &[Attachment],
-        traces: &[Trace],
+        tables: &[ConfiguredTracepoint],
         runtime_dir: &Path,
     ) -> Result<Self, TracepointsError> {
-        let refused = match Self::read(tracefs, rows, traces) {
+        let refused = match Self::read(tracefs, rows, tables) {
             Ok(found) => return Ok(found),
             Err(e) => e,
         };

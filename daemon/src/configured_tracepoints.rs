@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 
 use flightrec_format::abi::record::tracepoint::{BYTES_MAX, COMMON};
-use flightrec_format::abi::trace::{ADDRESSES, FUNCTION, PARTS, RELATIVE, TraceEvent};
+use flightrec_format::abi::tracepoint::{ADDRESSES, FUNCTION, PARTS, RELATIVE, TracepointPlan};
 use flightrec_format::meta::{self, Field, Place, ValueForm};
 use serde::{Deserialize, Serialize};
 
@@ -19,16 +19,16 @@ pub use condition::Condition;
 use crate::syscalls::{TracefsError, events_dir, read_bounded, tracepoint_id};
 
 /// What the names of pins begin with.
-const PIN: &str = "trace-";
+const PIN: &str = "tracepoint-";
 /// Most names that are suggested for a wrong one.
 const SUGGESTIONS: usize = 3;
 /// Least likeness of a name that is suggested (`strsim::jaro_winkler`).
 const SIMILAR: f64 = 0.85;
 
-/// `[[trace]]` of the configuration: a tracepoint that is recorded.
+/// `[[tracepoint]]` of the configuration: a tracepoint that is recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Trace {
+pub struct ConfiguredTracepoint {
     /// `SUBSYSTEM:NAME`, as `perf list` has it.
     pub event: String,
     /// The condition under which an event is recorded, by its fields; none: always.
@@ -109,14 +109,14 @@ pub struct Prepared {
     /// For the metadata; without its number in the recording.
     pub described: meta::Tracepoint,
     /// For the program.
-    pub event: TraceEvent,
+    pub event: TracepointPlan,
 }
 
 /// What the configuration says of a tracepoint, by what the kernel publishes of it. The error says
 /// in words what is wrong; `key`: in which of the table's keys.
-pub fn prepare(trace: &Trace, published: &Published) -> Result<Prepared, Wrong> {
+pub fn prepare(table: &ConfiguredTracepoint, published: &Published) -> Result<Prepared, Wrong> {
     let event = |message: String| Wrong { key: "event", message };
-    let name = &trace.event;
+    let name = &table.event;
     let Some(mut fields) = format::fields(&published.format) else {
         return Err(event(format!("the kernel's format of {name} is not understood")));
     };
@@ -127,7 +127,8 @@ pub fn prepare(trace: &Trace, published: &Published) -> Result<Prepared, Wrong> 
     }
     let here = |field: &Field| u32::from(field.at) - COMMON as u32;
     let fixed = fields.iter().map(|field| here(field) + u32::from(field.size)).max().unwrap_or(0);
-    let mut out = TraceEvent { there: 1, fixed, stack: trace.stack.into(), ..TraceEvent::NONE };
+    let mut out =
+        TracepointPlan { there: 1, fixed, stack: table.stack.into(), ..TracepointPlan::NONE };
     let parts = fields.iter().filter(|field| field.place != Place::Here);
     // Where a word is behind what is recorded, so is its part.
     let parts = parts.filter(|field| here(field) as usize + 4 <= BYTES_MAX);
@@ -156,7 +157,7 @@ pub fn prepare(trace: &Trace, published: &Published) -> Result<Prepared, Wrong> 
     (out.parts, out.addresses) = (parts.len() as u32, addresses.len() as u32);
     out.part.iter_mut().zip(&parts).for_each(|(out, part)| *out = *part);
     out.address.iter_mut().zip(&addresses).for_each(|(out, address)| *out = *address);
-    if let Some(when) = &trace.when {
+    if let Some(when) = &table.when {
         let tests = Condition::parse(when).and_then(|condition| condition.compile(&fields));
         let tests = tests.map_err(|message| Wrong { key: "when", message })?;
         out.tests = tests.len() as u32;
@@ -164,8 +165,8 @@ pub fn prepare(trace: &Trace, published: &Published) -> Result<Prepared, Wrong> 
     }
     let described = meta::Tracepoint {
         name: name.clone(),
-        when: trace.when.clone().unwrap_or_default(),
-        stack: trace.stack,
+        when: table.when.clone().unwrap_or_default(),
+        stack: table.stack,
         fields,
         ..meta::Tracepoint::default()
     };
@@ -210,32 +211,32 @@ mod tests {
         Published { id: 7, format: FORMAT.into() }
     }
 
-    fn trace(event: &str, when: Option<&str>) -> Trace {
-        Trace { event: event.into(), when: when.map(str::to_owned), stack: true }
+    fn table(event: &str, when: Option<&str>) -> ConfiguredTracepoint {
+        ConfiguredTracepoint { event: event.into(), when: when.map(str::to_owned), stack: true }
     }
 
     #[test]
     fn the_program_is_told_what_there_is() {
         let prepared =
-            prepare(&trace("a:t", Some("ret < 0 && name == 'x'")), &published()).unwrap();
-        let TraceEvent { there, fixed, stack, parts, addresses, tests, .. } = prepared.event;
+            prepare(&table("a:t", Some("ret < 0 && name == 'x'")), &published()).unwrap();
+        let TracepointPlan { there, fixed, stack, parts, addresses, tests, .. } = prepared.event;
         assert_eq!((there, fixed, stack), (1, 40, 1));
         assert_eq!((parts, &prepared.event.part[..2]), (2, &[0x20, 0x24 | RELATIVE][..]));
         assert_eq!((addresses, &prepared.event.address[..3]), (3, &[0, 16, 24][..]));
         assert_eq!((tests, prepared.event.test[0].at), (2, 8));
         assert_eq!(prepared.described.fields.len(), 5);
         assert!(prepared.described.fields[0].hex);
-        let of_calls = prepare(&trace("syscalls:t", None), &published()).unwrap();
+        let of_calls = prepare(&table("syscalls:t", None), &published()).unwrap();
         assert_eq!((of_calls.event.parts, of_calls.event.fixed), (0, 32));
     }
 
     #[test]
     fn what_is_wrong_names_its_key() {
-        let wrong = prepare(&trace("a:t", Some("error == 1")), &published()).unwrap_err();
+        let wrong = prepare(&table("a:t", Some("error == 1")), &published()).unwrap_err();
         assert_eq!(wrong.key, "when");
         assert!(wrong.message.starts_with("it has no field `error`; its fields are: ptr, ret, "));
         let bad = Published { format: "field:x;".into(), ..published() };
-        assert_eq!(prepare(&trace("a:t", None), &bad).unwrap_err().key, "event");
+        assert_eq!(prepare(&table("a:t", None), &bad).unwrap_err().key, "event");
     }
 
     #[test]

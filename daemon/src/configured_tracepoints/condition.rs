@@ -10,7 +10,7 @@
 //! ```
 
 use flightrec_format::abi::record::tracepoint::{BYTES_MAX, COMMON};
-use flightrec_format::abi::trace::{
+use flightrec_format::abi::tracepoint::{
     FORM_PART, FORM_SIGNED, FORM_TEXT, FORM_UNSIGNED, OP_ANY, OP_EQ, OP_GE, OP_GT, OP_LE, OP_LT,
     OP_NE, RELATIVE, TESTS, TEXT_MAX, Test,
 };

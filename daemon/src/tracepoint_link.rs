@@ -19,8 +19,8 @@ use sd_notify::NotifyState;
 use tracing::{info, warn};
 
 use crate::attachments::{ATTACHMENTS, perf_events};
+use crate::configured_tracepoints::ConfiguredTracepoint;
 use crate::syscalls::{TracefsError, tracepoint_id};
-use crate::traces::Trace;
 
 /// `PERF_TYPE_TRACEPOINT`, include/uapi/linux/perf_event.h.
 const TYPE_TRACEPOINT: u64 = 2;
@@ -60,7 +60,10 @@ pub fn attach(
 /// As root, from the `ExecStartPre=` of a daemon's unit that may not open perf events: opens those
 /// that it needs, and leaves them with systemd for it. Where the kernel lets it open them itself
 /// there is nothing to do.
-pub fn open_perf_fds(tracefs: &Path, traces: &[Trace]) -> Result<(), OpenPerfFdsError> {
+pub fn open_perf_fds(
+    tracefs: &Path,
+    tables: &[ConfiguredTracepoint],
+) -> Result<(), OpenPerfFdsError> {
     match paranoid() {
         Some(level) if level > 2 => {
             info!("kernel.perf_event_paranoid is {level}: opening perf events for flightd");
@@ -78,7 +81,7 @@ pub fn open_perf_fds(tracefs: &Path, traces: &[Trace]) -> Result<(), OpenPerfFds
         hand_on(tracepoint.name, number)?;
     }
     // That one is not there, or can't be opened, is for the daemon to tell.
-    for Trace { event, .. } in traces {
+    for ConfiguredTracepoint { event, .. } in tables {
         let number = event.split_once(':').map(|(of, name)| tracepoint_id(tracefs, of, name));
         if let Some(Ok(number)) = number
             && let Err(e) = hand_on(event, number)
@@ -199,12 +202,12 @@ pub fn open_perf_event(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::TRACES_MAX;
+    use crate::config::TRACEPOINTS_MAX;
 
     #[test]
     fn systemd_keeps_as_many_events_as_are_handed_on() {
         let unit = include_str!("../../packaging/systemd/flightd.service");
-        let count = perf_events(ATTACHMENTS).count() + TRACES_MAX;
+        let count = perf_events(ATTACHMENTS).count() + TRACEPOINTS_MAX;
         let line = format!("\nFileDescriptorStoreMax={count}\n");
         assert!(unit.contains(&line), "not in flightd.service: {line}");
     }

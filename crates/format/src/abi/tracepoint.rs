@@ -17,18 +17,19 @@ pub const TESTS: usize = 16;
 /// Longest text that one compares with, bytes.
 pub const TEXT_MAX: usize = 64;
 
-/// Bit of [`TraceEvent::part`]: the offset that stands there counts from behind itself
+/// Bit of [`TracepointPlan::part`]: the offset that stands there counts from behind itself
 /// (`__rel_loc`); else from the beginning of what is published (`__data_loc`).
 pub const RELATIVE: u32 = 1 << 31;
 
-/// Bit of [`TraceEvent::address`]: it is of a function, whose name is looked up. What else looks
-/// like the address of one, as numbers do that a program chose, must not fill the table of these.
+/// Bit of [`TracepointPlan::address`]: it is of a function, whose name is looked up. What else
+/// looks like the address of one, as numbers do that a program chose, must not fill the table of
+/// these.
 pub const FUNCTION: u32 = 1 << 31;
 
 /// A tracepoint, for the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct TraceEvent {
+pub struct TracepointPlan {
     /// 0: there is none of this number.
     pub there: u32,
     /// Bytes of its fixed part.
@@ -103,7 +104,7 @@ impl Test {
     };
 }
 
-impl TraceEvent {
+impl TracepointPlan {
     /// None.
     pub const NONE: Self = Self {
         there: 0,
@@ -145,7 +146,7 @@ pub const OP_ANY: u32 = 6;
 /// What became of the events of a tracepoint on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct TraceCount {
+pub struct TracepointCount {
     /// Recorded.
     pub recorded: u64,
     /// Refused by the budget, or as another program was writing into the lane.
@@ -155,11 +156,11 @@ pub struct TraceCount {
 }
 
 /// The counts of all tracepoints on one CPU.
-pub type TraceCounts = [TraceCount; TRACEPOINTS];
+pub type TracepointCounts = [TracepointCount; TRACEPOINTS];
 
 const _: () = assert!(size_of::<Test>() == 8 * 5 + 2 * TEXT_MAX);
 const _: () = assert!(
-    size_of::<TraceEvent>() == 4 * (6 + PARTS + ADDRESSES) + TESTS * size_of::<Test>()
-        && size_of::<TraceEvent>().is_multiple_of(8)
+    size_of::<TracepointPlan>() == 4 * (6 + PARTS + ADDRESSES) + TESTS * size_of::<Test>()
+        && size_of::<TracepointPlan>().is_multiple_of(8)
 );
 const _: () = assert!(BYTES_MAX.is_multiple_of(8));

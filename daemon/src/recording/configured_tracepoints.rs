@@ -1,9 +1,9 @@
 //! The tracepoints of a recording that the configuration names.
 //!
 //! One pinned program is linked to each, with the tracepoint's number in the recording as its
-//! cookie. The links are pinned beside the others as `trace-NUMBER`. A number means one tracepoint,
-//! with one condition, for as long as the recording lives: what changes gets another one, so that
-//! every event finds its description.
+//! cookie. The links are pinned beside the others as `tracepoint-NUMBER`. A number means one
+//! tracepoint, with one condition, for as long as the recording lives: what changes gets another
+//! one, so that every event finds its description.
 
 use std::fs;
 use std::io;
@@ -12,17 +12,19 @@ use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use flightrec_format::abi::trace::{TRACEPOINTS, TraceCount, TraceCounts, TraceEvent};
+use flightrec_format::abi::tracepoint::{
+    TRACEPOINTS, TracepointCount, TracepointCounts, TracepointPlan,
+};
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::sys;
 use flightrec_format::meta::{Lacking, Tracepoint};
 use tracing::{info, warn};
 
 use super::Recording;
-use crate::attachments::TRACE_EVENT;
-use crate::load::{TRACE_COUNTS, TRACE_EVENTS};
-use crate::traces::{self, Prepared, Trace};
-use crate::{clock, tracepoint};
+use crate::attachments::TRACEPOINT_PROGRAM;
+use crate::configured_tracepoints::{self, ConfiguredTracepoint, Prepared};
+use crate::load::{TRACEPOINT_COUNTS, TRACEPOINT_PLANS};
+use crate::{clock, tracepoint_link};
 
 /// What the metadata's names of lacking programs begin with.
 const LACKING: &str = "tracepoint ";
@@ -33,19 +35,19 @@ const DETACHES_WITHIN: Duration = Duration::from_secs(2);
 impl Recording {
     /// Has these tracepoints recorded, and no others that the configuration named. What can't be
     /// is told in the log and in the metadata, and keeps nothing else from being recorded.
-    pub(super) fn set_traces(&self, wanted: &[Trace]) {
+    pub(super) fn set_tracepoints(&self, wanted: &[ConfiguredTracepoint]) {
         let _setting = self.tracing.lock().unwrap_or_else(PoisonError::into_inner);
         let meta = self.meta();
-        if meta.lacking.iter().any(|of| of.program == TRACE_EVENT) {
+        if meta.lacking.iter().any(|of| of.program == TRACEPOINT_PROGRAM) {
             return;
         }
         let is_wanted = |of: &Tracepoint| {
-            wanted.iter().any(|trace| is_same(trace, of)) && self.trace_pin(of.id).exists()
+            wanted.iter().any(|table| is_same(table, of)) && self.tracepoint_pin(of.id).exists()
         };
         let present = || meta.tracepoints.iter().filter(|of| of.until == 0);
         let mut gone = Vec::new();
         for of in present().filter(|of| !is_wanted(of)) {
-            match fs::remove_file(self.trace_pin(of.id)) {
+            match fs::remove_file(self.tracepoint_pin(of.id)) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     warn!("the tracepoint {} could not be detached: {e}", of.name);
                 }
@@ -53,17 +55,18 @@ impl Recording {
             }
             gone.push(of.id);
         }
-        let is_there = |trace: &Trace| present().any(|of| is_same(trace, of) && is_wanted(of));
+        let is_there =
+            |table: &ConfiguredTracepoint| present().any(|of| is_same(table, of) && is_wanted(of));
         let mut lacking = Vec::new();
         let mut new = Vec::new();
         let mut id = meta.tracepoints.iter().map(|of| of.id + 1).max().unwrap_or(0);
-        for trace in wanted.iter().filter(|trace| !is_there(trace)) {
-            match self.prepare_trace(trace, id) {
+        for table in wanted.iter().filter(|table| !is_there(table)) {
+            match self.prepare_tracepoint(table, id) {
                 Ok(prepared) => {
                     new.push((id, prepared));
                     id += 1;
                 }
-                Err(why) => lacking.push(lacks(&trace.event, why)),
+                Err(why) => lacking.push(lacks(&table.event, why)),
             }
         }
         // What describes them comes first, so that none of their events is without.
@@ -83,7 +86,7 @@ impl Recording {
         for (id, prepared) in new {
             let name = &prepared.described.name;
             let attached = match &told {
-                Ok(()) => self.attach_trace(id, &prepared),
+                Ok(()) => self.attach_tracepoint(id, &prepared),
                 Err(e) => Err(e.to_string()),
             };
             match attached {
@@ -106,30 +109,34 @@ impl Recording {
             meta.lacking.extend(lacking);
         });
         if let Err(e) = told {
-            warn!("the recording's metadata do not tell what became of [[trace]]: {e}");
+            warn!("the recording's metadata do not tell what became of [[tracepoint]]: {e}");
         }
     }
 
     /// Looks a tracepoint up, and tells the program of it.
-    fn prepare_trace(&self, trace: &Trace, id: u16) -> Result<Prepared, String> {
+    fn prepare_tracepoint(
+        &self,
+        table: &ConfiguredTracepoint,
+        id: u16,
+    ) -> Result<Prepared, String> {
         if usize::from(id) >= TRACEPOINTS {
             return Err(format!(
                 "a recording has {TRACEPOINTS} of them at most, in the course of time: restart \
                  flightd"
             ));
         }
-        let published = match traces::look_up(&self.tracefs, &trace.event) {
+        let published = match configured_tracepoints::look_up(&self.tracefs, &table.event) {
             Ok(published) => published,
             // Root has looked it up for this daemon, if it was configured then.
-            Err(e) => self.published.get(&trace.event).cloned().unwrap_or_else(|| {
+            Err(e) => self.published.get(&table.event).cloned().unwrap_or_else(|| {
                 Err(format!(
                     "{e}; where flightd is a service, restart it, so that root looks it up"
                 ))
             }),
         };
-        let prepared = traces::prepare(trace, &published?);
+        let prepared = configured_tracepoints::prepare(table, &published?);
         let prepared = prepared.map_err(|wrong| format!("{}: {}", wrong.key, wrong.message))?;
-        let path = self.map_path(TRACE_EVENTS);
+        let path = self.map_path(TRACEPOINT_PLANS);
         let map = ArrayMap::open(&path, true).map_err(|e| format!("{}: {e}", path.display()))?;
         if map.write(id.into(), 0, bytes_of(&prepared.event)) {
             Ok(prepared)
@@ -139,14 +146,14 @@ impl Recording {
     }
 
     /// Attaches the program to a tracepoint that it was told of.
-    fn attach_trace(&self, id: u16, prepared: &Prepared) -> Result<(), String> {
-        let program = self.programs().join(TRACE_EVENT);
+    fn attach_tracepoint(&self, id: u16, prepared: &Prepared) -> Result<(), String> {
+        let program = self.programs().join(TRACEPOINT_PROGRAM);
         let program = sys::obj_get(&program).map_err(|e| format!("{}: {e}", program.display()))?;
-        let (name, pin) = (&prepared.described.name, self.trace_pin(id));
+        let (name, pin) = (&prepared.described.name, self.tracepoint_pin(id));
         let began = Instant::now();
         loop {
             let (kernel, cookie) = (prepared.id, u64::from(id));
-            let attached = tracepoint::attach(program.as_fd(), name, kernel, cookie, &pin);
+            let attached = tracepoint_link::attach(program.as_fd(), name, kernel, cookie, &pin);
             let Err(e) = attached else { return Ok(()) };
             let is_there = e.raw_os_error() == Some(libc::EEXIST);
             if !is_there || began.elapsed() > DETACHES_WITHIN {
@@ -157,21 +164,21 @@ impl Recording {
     }
 
     /// Where the link of a tracepoint is pinned.
-    fn trace_pin(&self, id: u16) -> PathBuf {
-        self.dir.join("links").join(traces::pin(id))
+    fn tracepoint_pin(&self, id: u16) -> PathBuf {
+        self.dir.join("links").join(configured_tracepoints::pin(id))
     }
 
     /// The tracepoints that are recorded, and what became of their events on all CPUs.
-    pub fn trace_counts(&self) -> Vec<(Tracepoint, TraceCount)> {
+    pub fn tracepoint_counts(&self) -> Vec<(Tracepoint, TracepointCount)> {
         let meta = self.meta();
         let present = meta.tracepoints.iter().filter(|of| of.until == 0);
-        let Ok(map) = ArrayMap::open(&self.map_path(TRACE_COUNTS), false) else {
+        let Ok(map) = ArrayMap::open(&self.map_path(TRACEPOINT_COUNTS), false) else {
             return Vec::new();
         };
-        let map = map.in_values(size_of::<TraceCounts>());
+        let map = map.in_values(size_of::<TracepointCounts>());
         let counted = |of: &Tracepoint| {
-            let at = usize::from(of.id) * size_of::<TraceCount>();
-            let mut sum = TraceCount::default();
+            let at = usize::from(of.id) * size_of::<TracepointCount>();
+            let mut sum = TracepointCount::default();
             for cpu in 0..map.entries() {
                 let word = |i: usize| map.load(cpu, at + 8 * i);
                 sum.recorded = sum.recorded.saturating_add(word(0));
@@ -185,9 +192,9 @@ impl Recording {
 }
 
 /// Whether a tracepoint is recorded as a table says.
-fn is_same(trace: &Trace, of: &Tracepoint) -> bool {
-    let when = trace.when.as_deref().unwrap_or_default();
-    (&*trace.event, when, trace.stack) == (&*of.name, &*of.when, of.stack)
+fn is_same(table: &ConfiguredTracepoint, of: &Tracepoint) -> bool {
+    let when = table.when.as_deref().unwrap_or_default();
+    (&*table.event, when, table.stack) == (&*of.name, &*of.when, of.stack)
 }
 
 fn lacks(event: &str, why: String) -> Lacking {
@@ -213,9 +220,12 @@ fn refusal(e: &io::Error) -> String {
     }
 }
 
-fn bytes_of(event: &TraceEvent) -> &[u8] {
-    // SAFETY: plain integers without padding (its size is pinned in format::abi::trace).
+fn bytes_of(event: &TracepointPlan) -> &[u8] {
+    // SAFETY: plain integers without padding (its size is pinned in format::abi::tracepoint).
     unsafe {
-        std::slice::from_raw_parts(std::ptr::from_ref(event).cast::<u8>(), size_of::<TraceEvent>())
+        std::slice::from_raw_parts(
+            std::ptr::from_ref(event).cast::<u8>(),
+            size_of::<TracepointPlan>(),
+        )
     }
 }
