@@ -16,7 +16,7 @@ pub use crate::thread_stack::ThreadStack;
 pub use crate::totals::{CpuTotals, Position, Totals};
 
 /// Version of the messages; both sides must have the same.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 1;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.

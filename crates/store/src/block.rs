@@ -89,11 +89,9 @@ pub struct BlockHeader {
     pub data_len: u32,
     /// CRC-32 of that frame.
     pub data_crc: u32,
-    /// Pages and parts of pages in it; 0 in other kinds, and in files of earlier releases, which
-    /// do not say.
+    /// Pages and parts of pages in it; 0 in other kinds.
     pub pages: u16,
-    /// What its pages tell of the wall clock; `None` in other kinds, and in files of earlier
-    /// releases.
+    /// What its pages tell of the wall clock; `None` in other kinds, and where no page tells it.
     pub clocks: Option<Clocks>,
 }
 
@@ -109,11 +107,7 @@ pub struct BlockRef {
 impl BlockHeader {
     /// Most pages that come out of it.
     pub fn pages_max(&self) -> usize {
-        match (self.kind, self.pages) {
-            (Kind::Pages, 0) => PAGES_MAX,
-            (Kind::Pages, pages) => PAGES_MAX.min(pages.into()),
-            _ => 0,
-        }
+        if self.kind == Kind::Pages { PAGES_MAX.min(self.pages.into()) } else { 0 }
     }
 }
 

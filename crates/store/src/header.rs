@@ -8,18 +8,15 @@ pub const TAG: [u8; 8] = *b"FLTRECFH";
 pub const LEN: usize = 96;
 /// Most bytes that a reader takes for one.
 pub const LEN_MAX: usize = 4096;
-/// Incompatible features, always together: pages are [`crate::columns`] of version 3 or 4.
-pub const COLUMNS: u64 = 0b11;
 /// Features that change the meaning of a file, and that this release knows.
-pub const INCOMPATIBLE_KNOWN: u64 = COLUMNS;
+pub const INCOMPATIBLE_KNOWN: u64 = 0;
 
 /// A file's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileHeader {
     /// Features that a reader may pass over.
     pub compatible: u64,
-    /// Features without which a reader must refuse the file. A writer adds those of what it
-    /// writes.
+    /// Features without which a reader must refuse the file.
     pub incompatible: u64,
     /// `/proc/sys/kernel/random/boot_id`, as bytes.
     pub boot_id: [u8; 16],

@@ -10,10 +10,8 @@ use crate::fields::{CRC_LEN, FRAME_HEAD, Fields, checked, frame_len, put_frame};
 pub const TAG: [u8; 8] = *b"FLTRECIX";
 /// The first eight bytes of a trailer.
 pub const TRAILER_TAG: [u8; 8] = *b"FLTRECTR";
-/// Bytes of an entry, as this release writes it.
-pub const ENTRY: usize = ENTRY_MIN - 8 + Clocks::LEN;
-/// Bytes of the shortest entry that is read: the first releases wrote it, without [`Clocks`].
-const ENTRY_MIN: usize = 64;
+/// Bytes of an entry, as this release writes it. Later ones may be longer.
+pub const ENTRY: usize = 56 + Clocks::LEN;
 /// Bytes of a trailer with its frame: the last of the file.
 pub const TRAILER: usize = FRAME_HEAD + TRAILER_LEN;
 /// Bytes of a trailer's content.
@@ -94,7 +92,7 @@ pub(crate) fn parse(frame: &[u8]) -> Option<Vec<BlockRef>> {
     }
     let (entry, count) = (fields.u32()? as usize, fields.u32()? as usize);
     let session = fields.u64()?;
-    if entry < ENTRY_MIN || count > BLOCKS_MAX || entry.checked_mul(count)? != fields.0.len() {
+    if entry < ENTRY || count > BLOCKS_MAX || entry.checked_mul(count)? != fields.0.len() {
         return None;
     }
     let mut blocks = Vec::with_capacity(count);
@@ -115,7 +113,7 @@ fn parse_entry(bytes: &[u8], session: u64) -> Option<BlockRef> {
     let (first, last, events) = (fields.u64()?, fields.u64()?, fields.u64()?);
     let (raw_len, data_len, data_crc) = (fields.u32()?, fields.u32()?, fields.u32()?);
     fields.skip(4)?;
-    let clocks = if bytes.len() < ENTRY { None } else { Clocks::take(&mut fields) };
+    let clocks = Clocks::take(&mut fields);
     let lane = if lane == 0xff { Some(None) } else { Lane::from_u8(lane).map(Some) };
     let (kind, lane) = (Kind::from_u8(kind)?, lane?);
     let header = BlockHeader {

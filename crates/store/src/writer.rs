@@ -9,7 +9,7 @@ use flightrec_format::meta::Meta;
 use crate::block::{BLOCKS_MAX, BlockRef, HEAD};
 use crate::checkpoint::Checkpoint;
 use crate::coder::{Block, Coder};
-use crate::header::{COLUMNS, FileHeader};
+use crate::header::FileHeader;
 use crate::index;
 use crate::snapshot::About;
 
@@ -30,7 +30,7 @@ impl<W: Write> FileWriter<W> {
     pub fn new(mut out: W, header: &FileHeader, level: i32) -> io::Result<Self> {
         let coder = Coder::new(level)?;
         let mut bytes = Vec::new();
-        FileHeader { incompatible: header.incompatible | COLUMNS, ..*header }.put(&mut bytes);
+        header.put(&mut bytes);
         out.write_all(&bytes)?;
         let (session, written) = (header.session, bytes.len() as u64);
         Ok(Self { out, coder, session, written, blocks: Vec::new(), failed: false })

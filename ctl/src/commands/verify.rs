@@ -36,8 +36,8 @@ pub struct VerifyArgs {
     paths: Vec<PathBuf>,
     /// Make the search index of each closed file that has none, or an unusable one.
     ///
-    /// With it, narrow filters on long windows are faster. flightd makes the index itself; files
-    /// of earlier releases and saved files have none.
+    /// With it, narrow filters on long windows are faster. flightd makes the index itself;
+    /// saved files have none.
     #[arg(long)]
     reindex: bool,
 }

@@ -12,7 +12,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"FLTRECPG");
 /// old, or half of something else by now.
 pub const COPY_MAGIC: u64 = u64::from_le_bytes(*b"FLTRECCP");
 /// Version of the page and record layout; a reader refuses a page of another one.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 1;
 /// Bytes that every header has ([`RawHeader`]); a lane of more than [`HEADER_KINDS`] kinds has the
 /// counters of the others behind them ([`header_len`]).
 pub const HEADER_LEN: usize = 128;

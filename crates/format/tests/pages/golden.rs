@@ -54,7 +54,7 @@ fn page_header() {
     let mut expected = Vec::new();
     expected.extend(b"FLTRECPG"); // magic
     expected.extend(0x1122_3344_5566_7788u64.to_le_bytes()); // session
-    expected.extend([2, 0]); // version
+    expected.extend([1, 0]); // version
     expected.extend([1, 0]); // lane, flags
     expected.extend([2, 1]); // CPU
     expected.extend((length as u16).to_le_bytes()); // header length

@@ -168,7 +168,7 @@ fn headers_are_checked() {
     };
     assert_eq!(changed(0, b"F"), Ok(()));
     assert_eq!(changed(0, b"f"), Err(PageError::Magic));
-    assert_eq!(changed(16, &1u16.to_le_bytes()), Err(PageError::Version(1)));
+    assert_eq!(changed(16, &2u16.to_le_bytes()), Err(PageError::Version(2)));
     assert_eq!(changed(16, &3u16.to_le_bytes()), Err(PageError::Version(3)));
     assert_eq!(changed(16, &0u16.to_le_bytes()), Err(PageError::Version(0)));
     assert_eq!(changed(18, &[7]), Err(PageError::Lane(7)));

@@ -2,7 +2,7 @@
 //! table, and a ring lane that this release does not know.
 
 use flightrec_format::abi::kinds::{KINDS_MAX, Kind, kinds_of, number_of};
-use flightrec_format::abi::page::{HEADER_KINDS, HEADER_LEN, Lane, PAGE_SIZE};
+use flightrec_format::abi::page::{HEADER_KINDS, HEADER_LEN, Lane, PAGE_SIZE, VERSION};
 use flightrec_format::abi::record::kind;
 
 /// The kinds that this release does not know, the next ones of lane `task`.
@@ -54,7 +54,7 @@ impl LaterRing {
                 self.counts[usize::from(number & 0xf)] += 1;
             }
         }
-        let identity = 2u64
+        let identity = u64::from(VERSION)
             | u64::from(self.lane) << 16
             | u64::from(self.cpu) << 32
             | (header_len as u64) << 48;

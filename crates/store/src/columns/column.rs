@@ -4,18 +4,14 @@
 use super::ColumnsError;
 
 /// First byte of encoded pages.
-const VERSION: u8 = 4;
-/// The earliest version that is read, and the first one that tells times before calls in ticks.
-const VERSION_LEAST: u8 = 3;
-pub(super) const TICKS_SINCE: u8 = 4;
+const VERSION: u8 = 1;
 /// Number of columns.
-pub(super) const COLUMNS: usize = 52;
+pub(super) const COLUMNS: usize = 38;
 /// A block of a zstd frame ends before and behind a column of at least this many bytes, so that
 /// each of the large ones gets an entropy table of its own. Less does not pay for the table.
 const OWN_BLOCK: usize = 4096;
 
-/// What is stored together. The numbers are the order in the encoded bytes; the columns 11 to 17
-/// and 20 to 26 are always empty.
+/// What is stored together, in the order of the encoded bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum Column {
@@ -37,10 +33,10 @@ pub(super) enum Column {
     Source,
     Value,
     /// The same of results.
-    ResultSource = 18,
+    ResultSource,
     Result,
     /// Threads.
-    Thread = 27,
+    Thread,
     NewThread,
     /// Time bases.
     Time,
@@ -111,7 +107,6 @@ pub(super) fn put(pages: usize, columns: &[Vec<u8>; COLUMNS], out: &mut Vec<u8>)
 
 /// Encoded pages, before anything of the columns is read.
 pub(super) struct Encoded<'a> {
-    pub(super) version: u8,
     pub(super) pages: u64,
     pub(super) columns: [&'a [u8]; COLUMNS],
 }
@@ -119,7 +114,7 @@ pub(super) struct Encoded<'a> {
 /// Takes encoded pages apart.
 pub(super) fn take(mut bytes: &[u8]) -> Result<Encoded<'_>, ColumnsError> {
     let (version, rest) = bytes.split_first().ok_or(ColumnsError::Cut)?;
-    if !(VERSION_LEAST..=VERSION).contains(version) {
+    if *version != VERSION {
         return Err(ColumnsError::Version(*version));
     }
     bytes = rest;
@@ -140,7 +135,7 @@ pub(super) fn take(mut bytes: &[u8]) -> Result<Encoded<'_>, ColumnsError> {
     if !bytes.is_empty() {
         return Err(ColumnsError::Behind(bytes.len()));
     }
-    Ok(Encoded { version: *version, pages, columns })
+    Ok(Encoded { pages, columns })
 }
 
 /// Where a large column begins, or what stands behind one: pieces that are worth an entropy table

@@ -3,7 +3,7 @@
 
 use flightrec_format::abi::record::TICK_NS;
 
-use super::column::{COLUMNS, Column, Encoded, TICKS_SINCE};
+use super::column::{COLUMNS, Column, Encoded};
 
 /// Most steps of [`interval`]'s scale.
 const STEPS: u8 = 240;
@@ -35,9 +35,6 @@ pub(super) trait Stream {
 
     /// Whether something was read that can't be.
     fn failed(&self) -> bool;
-
-    /// Whether times before calls are in ticks: from version 4 on.
-    fn has_ticks(&self) -> bool;
 
     /// A number in as few bytes as it needs, 7 bits in each, lowest first.
     #[inline]
@@ -88,9 +85,8 @@ pub(super) trait Stream {
         let of_gap = if is_tick { class(30 - (gap_ticks | 3).leading_zeros()) } else { ANY as u8 };
         let symbol = self.byte(Column::Ticks, of_gap << 4 | class(16 - ticks.leading_zeros()));
         let (of_gap, of_ticks) = (usize::from(symbol >> 4), usize::from(symbol & 15));
-        let (gaps, tick) = if self.has_ticks() { (&GAPS, TICK) } else { (&GAPS_3, 1) };
-        let (before, during) = (gaps[of_gap], TICKS[of_ticks]);
-        let tick = if of_gap == ANY { 1 } else { tick };
+        let (before, during) = (GAPS[of_gap], TICKS[of_ticks]);
+        let tick = if of_gap == ANY { 1 } else { TICK };
         let gap = u64::from(gap / tick);
         let value = gap & before.mask() | (u64::from(ticks) & during.mask()) << before.bits;
         let value = self.bits(value, before.bits + during.bits);
@@ -168,10 +164,8 @@ const fn classes(least: u32, any: u32) -> [Class; 16] {
 const TICK: u32 = TICK_NS as u32;
 /// The class of spans of any length.
 const ANY: usize = 15;
-/// Of the time before a call, in ticks (of version 3 in ns; in [`ANY`] always in ns), and of its
-/// duration, in ticks.
+/// Of the time before a call, in ticks (in [`ANY`] in ns), and of its duration, in ticks.
 const GAPS: [Class; 16] = classes(2, 32);
-const GAPS_3: [Class; 16] = classes(6, 32);
 const TICKS: [Class; 16] = classes(0, 16);
 
 /// Into columns.
@@ -246,11 +240,6 @@ impl Stream for Writing {
     fn failed(&self) -> bool {
         false
     }
-
-    #[inline]
-    fn has_ticks(&self) -> bool {
-        true
-    }
 }
 
 /// Out of columns, with the contents of arguments and strings or without.
@@ -259,19 +248,17 @@ pub(super) struct Reading<'a, const CONTENTS: bool> {
     /// Bits of the first byte of [`Column::Bits`] that were read.
     read: u32,
     failed: bool,
-    has_ticks: bool,
 }
 
 impl<'a, const CONTENTS: bool> Reading<'a, CONTENTS> {
     pub(super) fn new(encoded: &Encoded<'a>) -> Self {
-        let has_ticks = encoded.version >= TICKS_SINCE;
         let mut columns = encoded.columns;
         if !CONTENTS {
             for column in [Column::Source, Column::Value, Column::Text] {
                 columns[column as usize] = &[];
             }
         }
-        Self { columns, read: 0, failed: false, has_ticks }
+        Self { columns, read: 0, failed: false }
     }
 
     /// Bytes that nobody has read.
@@ -349,10 +336,5 @@ impl<const CONTENTS: bool> Stream for Reading<'_, CONTENTS> {
 
     fn failed(&self) -> bool {
         self.failed
-    }
-
-    #[inline]
-    fn has_ticks(&self) -> bool {
-        self.has_ticks
     }
 }

@@ -5,7 +5,7 @@ use super::{BlockEntry, CallKey, Components, CpuEntry, Missing, STEP_NS};
 use crate::fields::{Fields, put_varint};
 
 /// Version of the format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 1;
 /// Most bytes of all entries before compression.
 pub const RAW_MAX: usize = 16 << 20;
 

@@ -1,5 +1,5 @@
-//! Files of earlier releases stay readable for ever: those in `tests/data`, named by the version of
-//! their columns, each with what it holds as text beside it.
+//! Files of all releases stay readable: those in `tests/data`, named by the version of their
+//! columns, each with what it holds as text beside it.
 //!
 //! `FLIGHTREC_BLESS=1 cargo test -p flightrec-store golden` makes those that are missing. One that
 //! is there is never made anew: a change of the format adds files of its own, under another name.
@@ -15,8 +15,7 @@ use flightrec_format::encode::PageWriter;
 use flightrec_format::ring::Rings;
 use flightrec_store::block::BlockRef;
 use flightrec_store::columns::{Contents, Decoder, PAGES_MAX, decode, decode_summed, encode};
-use flightrec_store::header::COLUMNS;
-use flightrec_store::{Checkpoint, Content, FileHeader, FileReader, Kind, RingMark, verify};
+use flightrec_store::{Checkpoint, Content, FileReader, Kind, RingMark, verify};
 
 use crate::support::{SESSION, event, header, meta, pages, slot, tidy, write};
 
@@ -347,58 +346,29 @@ fn check_closed(name: &str) {
     }
 }
 
-/// Columns of version 3, and pages of version 2; before wakeups had a context.
 #[test]
-fn version_3_closed() {
-    check("v3-closed.flight");
-    let expected = FileHeader { incompatible: COLUMNS, ..header() };
-    assert_eq!(FileReader::open(data("v3-closed.flight")).unwrap().header(), &expected);
-    assert!(of_pages("v3-closed.flight").iter().all(|page| page.header().version == 2));
+fn version_1_closed() {
+    bless("v1-closed.flight", |path| write(path, &rich()));
+    check_closed("v1-closed.flight");
+    assert_eq!(FileReader::open(data("v1-closed.flight")).unwrap().header(), &header());
+    assert!(of_pages("v1-closed.flight").iter().all(|page| page.header().version == 1));
 }
 
 #[test]
-fn version_3_killed_while_writing() {
-    check("v3-killed.flight");
-}
-
-/// With contexts of wakeups, and waits for I/O.
-#[test]
-fn version_3_with_contexts() {
-    bless("v3-contexts.flight", |path| write(path, &rich()));
-    check_closed("v3-contexts.flight");
+fn version_1_killed_while_writing() {
+    bless("v1-killed.flight", |path| {
+        write(path, &rich());
+        let bytes = std::fs::read(path).unwrap();
+        std::fs::write(path, &bytes[..bytes.len() * 2 / 3]).unwrap();
+    });
+    check("v1-killed.flight");
 }
 
 /// Two seconds of a compile mix: what the model of calls knows best and least.
 #[test]
-fn version_3_of_a_compile_mix() {
-    check("v3-mix.flight");
-}
-
-/// Columns of version 4: times before calls in ticks.
-#[test]
-fn version_4_closed() {
-    bless("v4-closed.flight", |path| write(path, &rich()));
-    check_closed("v4-closed.flight");
-}
-
-/// The same mix as in version 3, with times of calls as they are recorded since.
-#[test]
-fn version_4_of_a_compile_mix() {
-    bless("v4-mix.flight", |path| {
-        let (calls, others): (Vec<Page>, Vec<Page>) =
-            of_pages("v3-mix.flight").into_iter().partition(|page| page.lane() == Lane::Syscall);
-        let mut ring = PageWriter::new(SESSION, Lane::Syscall, 1, 37_000_000_000);
-        for mut event in calls.iter().flat_map(|page| page.events().collect::<Vec<_>>()) {
-            event.time &= !15;
-            if let Body::Exit { entered: Some(entered), .. } = &mut event.body {
-                *entered &= !15;
-            }
-            ring.push(&event).unwrap();
-        }
-        write(path, &[Content::Pages(pages(&mut ring)), Content::Pages(others)]);
-    });
-    check("v4-mix.flight");
-    let calls = of_pages("v4-mix.flight").into_iter().filter(|page| page.lane() == Lane::Syscall);
+fn version_1_of_a_compile_mix() {
+    check("v1-mix.flight");
+    let calls = of_pages("v1-mix.flight").into_iter().filter(|page| page.lane() == Lane::Syscall);
     let times: Vec<u64> =
         calls.flat_map(|page| page.events().collect::<Vec<_>>()).map(|e| e.time).collect();
     assert!(times.len() > 800 && times.iter().all(|time| time % 16 == 0));
@@ -426,34 +396,21 @@ fn columns(name: &str) -> Vec<Vec<u8>> {
 
 /// What is written now is what was written before, bit for bit.
 #[test]
-fn columns_of_version_4_stay_as_they_are() {
-    for before in ["v4-closed.flight", "v4-mix.flight"].into_iter().flat_map(columns) {
+fn columns_of_version_1_stay_as_they_are() {
+    for before in ["v1-closed.flight", "v1-mix.flight"].into_iter().flat_map(columns) {
         let mut now = Vec::new();
         encode(&decode(&before).unwrap(), &mut now);
         assert!(now == before, "{} bytes for {}", now.len(), before.len());
     }
 }
 
-/// What was written in version 3 comes out of version 4 as well.
-#[test]
-fn columns_of_version_3_are_read_and_written_anew() {
-    for before in ["v3-closed.flight", "v3-mix.flight"].into_iter().flat_map(columns) {
-        let pages = decode(&before).unwrap();
-        let mut now = Vec::new();
-        encode(&pages, &mut now);
-        assert_eq!((before[0], now[0]), (3, 4));
-        let again = decode(&now).unwrap();
-        assert!(pages.iter().map(Page::bytes).eq(again.iter().map(Page::bytes)));
-    }
-}
-
 /// What goes wrong in columns ends in pages or an error: those that a cut or another byte leaves.
 #[test]
 fn damaged_columns_do_no_harm() {
-    let files = ["v3-closed.flight", "v3-mix.flight", "v4-closed.flight", "v4-mix.flight"];
+    let files = ["v1-closed.flight", "v1-mix.flight"];
     let mut decoder = Decoder::new();
     for bytes in files.into_iter().flat_map(columns) {
-        assert!(matches!(bytes[0], 3 | 4));
+        assert_eq!(bytes[0], 1);
         let step = 1 + bytes.len() / 700;
         for at in (0..bytes.len()).step_by(step) {
             assert!(decode(&bytes[..at]).is_err());

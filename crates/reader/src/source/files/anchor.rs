@@ -1,6 +1,5 @@
-//! Where a time of day may lie in a recording's files: from what the headers of blocks tell of the
-//! pages' two clocks, and in files of releases that did not tell it from the two clocks in each
-//! file's header. Coarse on purpose: the pages that are then read tell it exactly.
+//! Where a time of day may lie in a recording's files, as the headers of blocks say of the pages'
+//! two clocks. Coarse on purpose: the pages that are then read say it exactly.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,16 +7,7 @@ use std::collections::BinaryHeap;
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
 
-/// The wall clock at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Anchor {
-    /// `CLOCK_MONOTONIC`, ns.
-    pub(super) mono: u64,
-    /// What `CLOCK_REALTIME` is ahead of it, ns.
-    pub(super) offset: i64,
-}
-
-/// The two clocks of an anchor are read one after the other, with whatever the machine does
+/// A page's two clocks are read one after the other, with whatever the machine does
 /// between.
 pub(super) const SLACK_NS: i64 = 1_000_000_000;
 
@@ -83,19 +73,8 @@ fn moment(wall: i64, offset: i64) -> u64 {
     u64::try_from(wall.saturating_sub(offset)).unwrap_or(0)
 }
 
-/// The stretches between anchors, which are in order: the clock is taken to have run evenly where
-/// two neighbours agree, and to have been anywhere between them where they do not.
-pub(super) fn between(anchors: &[Anchor]) -> Vec<Stretch> {
-    let ends = anchors.iter().skip(1).map(Some).chain([None]);
-    let stretch = |(i, (anchor, end)): (usize, (&Anchor, Option<&Anchor>))| {
-        let offset = end.map_or(anchor.offset, |end| end.offset);
-        // What was recorded before the first file began is in it.
-        let from = if i == 0 { 0 } else { anchor.mono };
-        let until = end.map_or(u64::MAX, |end| end.mono);
-        (Window { from, until }, anchor.offset.min(offset), anchor.offset.max(offset))
-    };
-    anchors.iter().zip(ends).enumerate().map(stretch).collect()
-}
+/// Where nothing is known of the wall clock: it may have been anything at any time.
+pub(super) const ANYWHERE: Stretch = (Window::ALL, i64::MIN, i64::MAX);
 
 /// The stretches between the moments at which pages were surely opened. At any moment the wall
 /// clock is taken to be what the page tells that was opened last: one of those blocks' that may
@@ -138,33 +117,33 @@ mod tests {
     const S: u64 = 1_000_000_000;
     const I: i64 = 1_000_000_000;
 
-    /// Files at 100 s, 200 s and 300 s; the clock was set 1000 s forward in the second.
-    fn anchors() -> [Anchor; 3] {
-        [(100, 5000), (200, 5000), (300, 6000)]
-            .map(|(mono, offset)| Anchor { mono: mono * S, offset: offset * I })
-    }
-
     fn window(from: u64, until: u64) -> Windows {
         Window { from: from * S, until: until * S }.into()
     }
 
+    /// Pages were opened at 100 s, 200 s and 300 s; the clock was set 1000 s forward in the second.
     fn wall(since: i64, until: i64) -> Windows {
-        windows(&between(&anchors()), Edge::Wall(since * I), Edge::Wall(until * I), 400 * S)
+        let page = |(at, offset)| Told {
+            first: at * S,
+            opened: at * S,
+            least: offset * I,
+            greatest: offset * I,
+        };
+        let told = opened([(100, 5000), (200, 5000), (300, 6000)].map(page).into());
+        windows(&told, Edge::Wall(since * I), Edge::Wall(until * I), 400 * S)
     }
 
     #[test]
     fn an_even_clock_is_looked_up_to_the_second() {
         assert_eq!(wall(5110, 5120), window(109, 121));
-        assert_eq!(wall(5010, 5020), window(9, 21), "before the first file");
+        assert_eq!(wall(5010, 5020), window(9, 21), "before the first page");
         assert_eq!(wall(6350, 6360), window(349, 361));
     }
 
     #[test]
-    fn a_step_may_have_been_anywhere_in_its_file() {
-        // 5250 was shown at 250 s if the clock was set later, and first passed when it was set
-        // otherwise.
-        assert_eq!(wall(5250, 5260), window(200, 261));
-        assert_eq!(wall(5900, 5950), window(200, 300));
+    fn a_clock_of_which_nothing_is_known_may_have_been_anything() {
+        let found = windows(&[ANYWHERE], Edge::Wall(5 * I), Edge::Wall(6 * I), 400 * S);
+        assert!(found.contains(0) && found.contains(400 * S), "{found:?}");
     }
 
     #[test]

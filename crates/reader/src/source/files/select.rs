@@ -7,8 +7,7 @@ use super::load::{Job, jobs};
 use crate::memory::PAGE_WEIGHT;
 use crate::window::Window;
 
-/// Bytes of memory that a block's pages take: of one that was written by an earlier release, at
-/// most.
+/// Bytes of memory that a block's pages take.
 pub(super) fn weight(block: &BlockRef) -> u64 {
     (block.header.pages_max() as u64).saturating_mul(PAGE_WEIGHT)
 }

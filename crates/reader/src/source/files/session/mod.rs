@@ -17,7 +17,7 @@ use self::end::End;
 pub use self::found::FoundWindow;
 pub use self::part::Part;
 pub use self::wall::AROUND_NS;
-use self::wall::anchor_of;
+use self::wall::offset_of;
 use super::FilesError;
 use super::catalog::{SessionFiles, StoredFile};
 use super::decoded::Decoded;
@@ -89,7 +89,7 @@ impl SessionSource {
     /// The session's last moment, and the wall clock as the file that was begun last has it.
     pub fn clock(&self) -> Clock {
         let last = self.files.iter().max_by_key(|open| open.file.header.created_mono);
-        let offset = last.map_or(0, |open| anchor_of(&open.file).offset);
+        let offset = last.map_or(0, |open| offset_of(&open.file));
         Clock { now: self.end.now, wall_offset: offset }
     }
 
@@ -100,7 +100,7 @@ impl SessionSource {
 
     /// The first moment that its files have, and the wall clock as the first of them has it.
     pub fn first(&mut self) -> Clock {
-        let offset = self.files.first().map_or(0, |open| anchor_of(&open.file).offset);
+        let offset = self.files.first().map_or(0, |open| offset_of(&open.file));
         let begins = self.begins();
         let first = self
             .reader(0)

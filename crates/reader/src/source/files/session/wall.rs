@@ -1,10 +1,9 @@
 //! What a session's files tell of the wall clock.
 
-use flightrec_format::decode::Page;
 use flightrec_format::meta::WALL_STEP_NS;
-use flightrec_store::{Clocks, Content, FileReader, Kind};
+use flightrec_store::{Clocks, FileReader, Kind};
 
-use super::super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
+use super::super::anchor::{self, SLACK_NS, Told};
 use super::super::catalog::StoredFile;
 use super::super::pages::most_blocks;
 use super::{OpenFile, SessionSource};
@@ -26,21 +25,22 @@ impl SessionSource {
         offset: Option<i64>,
     ) -> Windows {
         let is_wall = matches!(since, Edge::Wall(_)) || matches!(until, Edge::Wall(_));
-        let stretches = match is_wall.then(|| self.opened()).flatten() {
-            Some(mut told) => {
-                let of_present =
-                    |at| Told { first: present, opened: present, least: at, greatest: at };
-                told.extend(offset.map(of_present));
-                anchor::opened(told)
+        let stretches = if is_wall {
+            let of_present = |at| Told { first: present, opened: present, least: at, greatest: at };
+            match self.opened() {
+                Some(told) => {
+                    anchor::opened(told.into_iter().chain(offset.map(of_present)).collect())
+                }
+                None => vec![anchor::ANYWHERE],
             }
-            None if is_wall => self.between_files(present, offset),
-            None => Vec::new(),
+        } else {
+            Vec::new()
         };
         anchor::windows(&stretches, since, until, present)
     }
 
-    /// What all blocks of pages tell of the wall clock; `None` where some do not, as earlier
-    /// releases' do not.
+    /// What all blocks of pages tell of the wall clock; `None` where some do not, or the metadata
+    /// can't be read, which have the leap seconds.
     fn opened(&mut self) -> Option<Vec<Told>> {
         let meta = self.meta().ok()?;
         let mut told = Vec::new();
@@ -72,30 +72,6 @@ impl SessionSource {
             }
         }
         Some(told)
-    }
-
-    /// What the files' headers tell.
-    fn between_files(&mut self, present: u64, offset: Option<i64>) -> Vec<Stretch> {
-        let mut anchors: Vec<Anchor> =
-            self.files.iter().map(|open| anchor_of(&open.file)).collect();
-        let last = offset.map(|offset| Anchor { mono: present, offset });
-        anchors.extend(last.or_else(|| self.last_anchor()));
-        anchors.sort_by_key(|anchor| anchor.mono);
-        anchor::between(&anchors)
-    }
-
-    /// The two clocks on the last page that there is.
-    fn last_anchor(&mut self) -> Option<Anchor> {
-        let index = self.files.len().checked_sub(1)?;
-        let meta = self.meta_of(&[index]).ok()?;
-        let reader = self.reader(index).ok()?;
-        let block = reader.blocks().iter().rev().find(|block| block.header.kind == Kind::Pages)?;
-        let Ok(Content::Pages(pages)) = reader.read(block) else { return None };
-        let header = pages.iter().map(Page::header).max_by_key(|header| header.base_mono)?;
-        let tai = header.base_tai.wrapping_sub(header.base_mono) as i64;
-        let offset =
-            tai.saturating_sub(meta.tai_offset(header.base_mono).saturating_mul(1_000_000_000));
-        Some(Anchor { mono: header.base_mono, offset })
     }
 
     /// Whether all pages that a window needs tell the same of the wall clock, as its blocks'
@@ -130,7 +106,7 @@ impl SessionSource {
     }
 }
 
-pub(super) fn anchor_of(file: &StoredFile) -> Anchor {
-    let mono = file.header.created_mono;
-    Anchor { mono, offset: file.header.created_wall.saturating_sub_unsigned(mono) }
+/// What the wall clock was ahead of `CLOCK_MONOTONIC` when a file was made, ns.
+pub(super) fn offset_of(file: &StoredFile) -> i64 {
+    file.header.created_wall.saturating_sub_unsigned(file.header.created_mono)
 }
