@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 use super::peak;
 
 const ROUNDS: usize = 9;
-/// How long nothing is done behind the workload, so that a dump that ends a moment later holds the
+/// How long nothing is done after the workload, so that a dump that ends a moment later holds the
 /// same events.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Rings that hold the whole workload, and no limit on it.

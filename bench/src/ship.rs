@@ -45,7 +45,7 @@ const MINUTES: u64 = 60;
 const KEPT: usize = 2;
 /// Tables of a snapshot, and its page.
 const OBJECTS: usize = 9;
-/// How long it may take until all is shipped behind the end.
+/// How long it may take until all is shipped after the end.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Numbers that look random.
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &ShipArgs) -> Result<()> {
     println!(
         "{} kills of flight-ship, {} of the server, which was away for {} s in all; the spools of \
          {} hosts were full at once; {failures} uploads failed and were tried again; all was \
-         shipped {} s behind the end; at most {} MiB of memory a flight-ship",
+         shipped {} s after the end; at most {} MiB of memory a flight-ship",
         done.kills,
         done.server_kills,
         done.away.as_secs(),
@@ -253,7 +253,7 @@ fn settle(hosts: &mut [Host]) -> Result<()> {
             thread::sleep(Duration::from_millis(200));
         }
     }
-    // The tables of what there is come behind the rest.
+    // The tables of what there is come after the rest.
     for host in hosts.iter_mut() {
         host.shipper.kill();
         let told = host.shipper.run(&["--once"])?;

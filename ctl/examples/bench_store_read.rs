@@ -139,11 +139,11 @@ struct Made {
     span: u64,
 }
 
-/// Pages of a round, and where the rings are behind it.
+/// Pages of a round, and where the rings are after it.
 struct Batch {
     pages: Vec<Page>,
     checkpoint: Checkpoint,
-    /// The pages that are still written, and where the rings are behind those.
+    /// The pages that are still written, and where the rings are after those.
     open: Vec<Page>,
     end: Checkpoint,
 }
@@ -486,7 +486,7 @@ impl Cpu {
         Ok(lane.push(&Event { time: self.time, cpu: self.number, tid, body })?)
     }
 
-    /// The pages that are written, and the rings' marks behind them.
+    /// The pages that are written, and the rings' marks after them.
     fn open(&self, pages: &mut Vec<Page>, marks: &mut Vec<RingMark>) -> Result<()> {
         let rings =
             [(Lane::Syscall, &self.syscall), (Lane::Sched, &self.sched), (Lane::Task, &self.task)];

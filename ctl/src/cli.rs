@@ -21,7 +21,7 @@ const HELP: Help = Help {
 /// What was typed.
 #[derive(Debug, Parser)]
 #[command(name = "flightctl", version, propagate_version = true)]
-#[command(about = HELP.about, long_about = None, after_help = HELP.behind())]
+#[command(about = HELP.about, long_about = None, after_help = HELP.after())]
 pub struct Cli {
     /// Where the recorder is.
     #[command(flatten)]
@@ -53,7 +53,7 @@ mod tests {
         words
     }
 
-    /// The program and each of its commands: the name, and what stands behind its options.
+    /// The program and each of its commands: the name, and what stands after its options.
     fn helps() -> Vec<(String, String)> {
         let all = Cli::command();
         std::iter::once(&all)

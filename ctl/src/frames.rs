@@ -1,5 +1,5 @@
 //! Files in one stream, as `flightctl save --frames` sends them to `flightctl collect`: each file
-//! as frames, a length of 4 bytes (little endian) before each, and behind its last one a length of
+//! as frames, a length of 4 bytes (little endian) before each, and after its last one a length of
 //! 0. What is cut off is no file.
 
 use std::io::{self, Read, Write};

@@ -1,5 +1,5 @@
 //! Ends a command before it takes more memory than it may ([`memory::limit`]): what nobody thought
-//! of, behind the limits of all that grows with what is read.
+//! of, after the limits of all that grows with what is read.
 
 use std::fs;
 use std::sync::Once;

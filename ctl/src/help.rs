@@ -17,8 +17,8 @@ pub struct Help {
 }
 
 impl Help {
-    /// Examples and exit status, which stand behind the options.
-    pub fn behind(&self) -> String {
+    /// Examples and exit status, which stand after the options.
+    pub fn after(&self) -> String {
         let mut text = String::from("Examples:\n");
         for (line, says) in self.examples {
             // Writing to a string can't fail.

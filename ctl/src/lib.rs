@@ -12,7 +12,7 @@
 //! - Events: [`left_out`], [`fds`], [`pipeline`]. What is complete and missing: [`coverage`]. Up to
 //!   here nothing is text, but for errors, and nothing is printed.
 //! - Which events: [`filter`]. What of their window need not be read: [`narrowing`].
-//! - Formats: [`text`], [`json`], behind [`render`]; which there are: [`formats`]; those of other
+//! - Formats: [`text`], [`json`], after [`render`]; which there are: [`formats`]; those of other
 //!   tools: `export` (a feature).
 //!   [`print`](mod@print) brings events to them, on two threads.
 //! - Other hosts: [`ssh`], [`frames`]; a command that runs on one: [`forward`].

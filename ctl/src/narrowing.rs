@@ -46,7 +46,7 @@ impl Narrowing {
         Self { is_off, ..self }
     }
 
-    /// The filter of a stretch, looked up in its recording: behind the first one, it wants only
+    /// The filter of a stretch, looked up in its recording: after the first one, it wants only
     /// what is known of what is read in part.
     pub fn limit(&mut self, filter: Filter, goes_on: bool) -> Filter {
         if !goes_on {
@@ -102,8 +102,8 @@ impl Narrowing {
     }
 
     /// A stretch has been read.
-    pub fn go_on(&mut self, is_behind: bool) {
-        self.is_told &= is_behind;
+    pub fn go_on(&mut self, is_after: bool) {
+        self.is_told &= is_after;
     }
 
     /// As of `Visitor::wants_names`.

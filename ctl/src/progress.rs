@@ -48,7 +48,7 @@ impl Meter for Progress {
 
 /// The notes that were written. Some commands read a recording several times.
 static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// Most notes that are remembered; those behind them are written each time.
+/// Most notes that are remembered; those after them are written each time.
 const SAID_MAX: usize = 1024;
 
 /// Whether a note was not written yet.

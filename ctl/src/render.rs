@@ -42,7 +42,7 @@ pub struct Following<'a> {
 /// An output format, as the user wants it.
 pub trait Format {
     /// What stands before the events of a recording. It may be asked before they are read, and
-    /// again behind: it must say the same of the same coverage.
+    /// again after: it must say the same of the same coverage.
     fn begin(&self, start: &mut Start<'_>) -> Vec<u8>;
 
     /// What stands before the events of a recording that is followed: what it covers is not known
@@ -71,7 +71,7 @@ pub trait Render: Send {
     /// Appends an event.
     fn event(&mut self, event: &Event, known: &EventContext<'_>, out: &mut Vec<u8>);
 
-    /// Appends what is left to say behind the last event.
+    /// Appends what is left to say after the last event.
     fn end(&mut self, out: &mut Vec<u8>);
 }
 

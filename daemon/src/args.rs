@@ -6,7 +6,7 @@ use clap::Parser;
 
 use crate::run::Options;
 
-/// Behind the options; the manual page has each paragraph as a section.
+/// After the options; the manual page has each paragraph as a section.
 const AFTER: &str = "\
 Examples:
   flightd

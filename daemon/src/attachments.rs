@@ -228,7 +228,7 @@ pub const ATTACHMENTS: &[Attachment] = &[
         .with_program("sys_exit_classic"),
     classic(Topic::Syscalls, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls")
         .with_program("sys_enter_classic"),
-    // Behind the programs that see threads come and go, so that none falls between.
+    // After the programs that see threads come and go, so that none falls between.
     row("walk_tasks", Hook::Once("task"), "existing threads"),
     row(FILE_WALK, Hook::File("task_file"), "names of descriptors that were open before")
         .optional(&[FILES]),

@@ -118,7 +118,7 @@ fn allowance(limit: &Limit, lane: usize, burst: u32, jiffy: u64) -> Allowance {
     Allowance { limit: (share / SECOND * 1e6).round() as u32, rate, depth, resume, fair }
 }
 
-/// The `LIMIT_…` bits of a CPU with or without a limit. To be set behind the limit, and taken away
+/// The `LIMIT_…` bits of a CPU with or without a limit. To be set after the limit, and taken away
 /// before it is.
 pub const fn switches(limited: bool) -> u32 {
     if limited { LIMIT_SYSCALL | LIMIT_SCHED } else { 0 }

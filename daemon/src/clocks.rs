@@ -25,7 +25,7 @@ const TYPE_SOFTWARE: u64 = 1;
 const CPU_CLOCK: u64 = 0;
 /// `perf_event_attr.exclude_idle`: it strikes for nobody while the CPU is idle.
 const EXCLUDE_IDLE: u64 = 1 << 7;
-/// `PERF_FORMAT_TOTAL_TIME_ENABLED`: for how long it has counted is read behind how much.
+/// `PERF_FORMAT_TOTAL_TIME_ENABLED`: for how long it has counted is read after how much.
 const TIME_ENABLED: u64 = 1;
 /// How often it is looked whether events still count, ns. Each look interrupts their CPUs.
 const LOOK: u64 = 5_000_000_000;

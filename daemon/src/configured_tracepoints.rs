@@ -121,7 +121,7 @@ pub fn prepare(table: &ConfiguredTracepoint, published: &Published) -> Result<Pr
         return Err(event(format!("the kernel's format of {name} is not understood")));
     };
     if name.starts_with("syscalls:") {
-        // Programs do not get the strings that Linux 6.19 puts behind the arguments
+        // Programs do not get the strings that Linux 6.19 puts after the arguments
         // (`perf_call_bpf_enter`, kernel/trace/trace_syscalls.c).
         fields.retain(|field| field.place == Place::Here);
     }
@@ -130,7 +130,7 @@ pub fn prepare(table: &ConfiguredTracepoint, published: &Published) -> Result<Pr
     let mut out =
         TracepointPlan { there: 1, fixed, stack: table.stack.into(), ..TracepointPlan::NONE };
     let parts = fields.iter().filter(|field| field.place != Place::Here);
-    // Where a word is behind what is recorded, so is its part.
+    // Where a word is after what is recorded, so is its part.
     let parts = parts.filter(|field| here(field) as usize + 4 <= BYTES_MAX);
     let parts: Vec<u32> = parts
         .map(|field| here(field) | if field.place == Place::RelLoc { RELATIVE } else { 0 })

@@ -98,7 +98,7 @@ impl Dir {
             dir.check(owner)?;
             let name = match part {
                 Component::Normal(name) => name,
-                Component::ParentDir => return Err(dir.untrusted("there is a .. behind it", owner)),
+                Component::ParentDir => return Err(dir.untrusted("there is a .. after it", owner)),
                 _ => continue,
             };
             let next = if make { dir.make_dir(name, 0o755) } else { dir.dir(name) };

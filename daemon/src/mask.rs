@@ -90,7 +90,7 @@ fn steps(pattern: &str) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// These places, and those behind a `*` that stands for nothing.
+/// These places, and those after a `*` that stands for nothing.
 fn reached(patterns: &[Vec<Step>], places: impl IntoIterator<Item = (usize, usize)>) -> Places {
     let mut out = Places::new();
     for (pattern, mut at) in places {

@@ -365,7 +365,7 @@ mod tests {
         members.sort_unstable();
         members.dedup();
         // Every event reads these: flags of a 32-bit call, state, prio, pid, tgid, flags,
-        // start_time, cpu, stack; and the registers behind them.
+        // start_time, cpu, stack; and the registers after them.
         let every = [1000, 1001, 1002, 1003, 1004, 1006, 1007, 1015, 1023];
         assert!(members.iter().copied().eq(every.into_iter().chain(1024..1000 + MEMBERS as u16)));
         // Where a program looks who runs; at the beginning and the end of a call, of a thread that

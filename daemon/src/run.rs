@@ -332,7 +332,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     snapshots.finish();
     quiet.finish();
     sums.finish();
-    // They end with this process at the latest; now, so that nothing is recorded behind the end.
+    // They end with this process at the latest; now, so that nothing is recorded after the end.
     if let Ok(ended) = server.probes().remove(&ProbeChoice::All)
         && !ended.is_empty()
     {

@@ -120,7 +120,7 @@ fn filter(calls: &Calls, perf_events: bool) -> Vec<libc::sock_filter> {
     let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let give = |what| statement(libc::BPF_RET | libc::BPF_K, what);
     let (allow, deny) = (libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
-    // Goes on behind the next instruction where the accumulator is another value.
+    // Goes on after the next instruction where the accumulator is another value.
     let unless = |k| libc::sock_filter {
         code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
         jt: 0,
@@ -154,7 +154,7 @@ fn filter(calls: &Calls, perf_events: bool) -> Vec<libc::sock_filter> {
     native.extend([unless(bpf), jump(1), give(allow)]);
     native.extend(commands);
 
-    // Behind the first load: on to the native part where it is that, else over it.
+    // After the first load: on to the native part where it is that, else over it.
     all.extend([unless(calls.native), jump(1), jump(native.len() as u32)]);
     all.extend(native);
     all.extend(other);

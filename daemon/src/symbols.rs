@@ -90,7 +90,7 @@ impl Symbols {
                 Ok(Some(symbol)) if room.take(&symbol) => functions.push(symbol),
                 Ok(Some(_)) => lacking = Some("the metadata have no room for more".into()),
                 Ok(None) => {}
-                // At the next look again, as the frames behind it.
+                // At the next look again, as the frames after it.
                 Err(e) => {
                     warn!("the kernel did not name a function of a stack: {e}");
                     break;
@@ -148,7 +148,7 @@ impl Asked {
     }
 }
 
-/// What the kernel says of a return address: `function+0x12/0x345`, and the module behind it,
+/// What the kernel says of a return address: `function+0x12/0x345`, and the module after it,
 /// as `[ext4]`; where it knows nothing, the address, which goes no further. Names that are cut at
 /// the end of the text are told from whole ones by their missing length.
 fn parse(frame: u32, text: &[u8]) -> Option<Symbol> {
@@ -215,7 +215,7 @@ mod tests {
             symbol(900, 100, "read [ext4]")
         );
         assert_eq!(parsed("a::<b+0x1>+0x1/0x9"), symbol(999, 9, "a::<b+0x1>"));
-        // Unknown, cut, behind the function's end, at its beginning.
+        // Unknown, cut, after the function's end, at its beginning.
         for nothing in
             ["0xffffffff81234567", "", "vfs_read", "vfs_read+0x10/", "f+0x12/0x11", "f+0x0/0x11"]
         {

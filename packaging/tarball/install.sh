@@ -53,7 +53,7 @@ done
 on_this_machine() { if [ -z "$root" ]; then systemctl "$@"; fi; }
 
 remove_files() {
-    # In reverse, so that a directory comes behind what is in it.
+    # In reverse, so that a directory comes after what is in it.
     sed -n '1!G;h;$p' "$list" | while read -r path; do
         case $path in
             */) rmdir "$root${path%/}" 2> /dev/null || say "kept, not empty: $path" ;;

@@ -36,7 +36,7 @@ fn distance(to: *const u8, from: *const u8) -> usize {
     r as usize
 }
 
-/// Writes `n` (1 to 6) arguments `AT` bytes behind `record`; returns the record's length with them,
+/// Writes `n` (1 to 6) arguments `AT` bytes after `record`; returns the record's length with them,
 /// rounded up to a unit, which the verifier knows nothing of.
 ///
 /// # Safety
@@ -80,7 +80,7 @@ pub(crate) unsafe fn put<const AT: usize>(record: *mut u8, args: impl Values, n:
     (distance(to, record) + UNIT - 1) & !(UNIT - 1)
 }
 
-/// The same at `first`, `at` bytes behind the record, each argument as a whole word.
+/// The same at `first`, `at` bytes after the record, each argument as a whole word.
 #[inline(always)]
 unsafe fn put_raw(first: *mut u8, at: usize, args: impl Values, n: u32) -> usize {
     // SAFETY: 2 + 6 * 8 <= ROOM.

@@ -36,7 +36,7 @@ pub(crate) fn claim_at_once(lane: &mut LaneState, from: u32) -> bool {
 #[inline(always)]
 fn swap_busy(lane: &mut LaneState, from: u32, to: u32) -> bool {
     let word = (&raw mut lane.busy).cast::<u64>();
-    // SAFETY: `busy` and the field behind it are an aligned word of this CPU's state.
+    // SAFETY: `busy` and the field after it are an aligned word of this CPU's state.
     unsafe {
         let other = word.read_volatile() & !0xffff_ffff;
         atomic::swap(word, other | u64::from(from), other | u64::from(to))
@@ -187,7 +187,7 @@ fn copy<const MOST: usize>(state: &mut CpuState, number: u32) -> bool {
     let CpuState { lanes, aside, copied, no_ring, .. } = state;
     let lane = &mut lanes[Lane::Kernel as usize];
     let (base, tid, time) = (aside.base, aside.tid, aside.enter_time);
-    // A copy, as an event that comes behind the emptying begins to count anew.
+    // A copy, as an event that comes after the emptying begins to count anew.
     for (n, of) in copied.iter_mut().zip(&aside.events) {
         // SAFETY: a field of our own; volatile as it has to be before the emptying.
         unsafe { (&raw mut *n).write_volatile(*of) };

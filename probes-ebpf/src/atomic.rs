@@ -9,7 +9,7 @@ use core::arch::asm;
 
 use flightrec_format::abi::probe::{BARRIER, RELEASE};
 
-/// A function that stores a value `AT` bytes behind an address, by an instruction that the loader
+/// A function that stores a value `AT` bytes after an address, by an instruction that the loader
 /// knows by its offset.
 macro_rules! store {
     ($(#[$doc:meta])* $name:ident, $value:ty, $width:literal, $mark:ident) => {

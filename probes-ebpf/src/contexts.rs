@@ -129,7 +129,7 @@ fn see(state: &mut CpuState, task: *const u8) -> u32 {
     if read(module, offset, pointer, record.as_mut_ptr()) == 0 {
         return 0;
     }
-    // SAFETY: filled, but for what is behind the record, which is not looked at.
+    // SAFETY: filled, but for what is after the record, which is not looked at.
     let ContextRecord { trace, span, flags, valid, .. } = unsafe { record.assume_init_read() };
     // One without the other is none.
     let is_none = valid != VALID || trace[0] | trace[1] == 0 || span == 0;

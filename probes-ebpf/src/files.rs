@@ -4,7 +4,7 @@
 //! record (`format::abi::file`) into it. It holds no lane and fills no page.
 //!
 //! Members of tasks, files and inodes are read by typed loads, as in [`crate::kernel`]; what lies
-//! behind a socket by `bpf_probe_read_kernel`, since its types (unions, casts of `struct sock`) are
+//! after a socket by `bpf_probe_read_kernel`, since its types (unions, casts of `struct sock`) are
 //! more than the verifier follows.
 
 use core::ffi::c_void;

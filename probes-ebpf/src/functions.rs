@@ -177,7 +177,7 @@ fn own_bits(value: u64, operand: &Operand) -> u64 {
     if operand.how & SIGNED != 0 { (value as i64 >> shift) as u64 } else { value >> shift }
 }
 
-/// A register; 0 behind them.
+/// A register; 0 after them.
 #[inline(always)]
 fn register(ctx: *mut c_void, at: u32) -> u64 {
     let mut word = 0u64;

@@ -1,7 +1,7 @@
 //! Functions that the kernel's verifier goes through once, whoever calls them: global ones (those
 //! with `no_mangle`; `btf_check_subprog_call`, kernel/bpf/verifier.c, Linux 6.1 and 6.18). Any other
 //! function it follows again on each path that leads to a call of it, with all that it knows there,
-//! and so a few branches before and behind the call make thousands of ways out of it.
+//! and so a few branches before and after the call make thousands of ways out of it.
 //!
 //! A global function is given numbers, of which the verifier knows nothing then, and pointers to
 //! memory that are as long as their type says. Those it wants to see compared with null. What it

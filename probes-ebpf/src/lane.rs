@@ -48,7 +48,7 @@ impl<'a> Writer<'a> {
     /// middle of this one.
     ///
     /// Where the place is comes from the lane's state after each branch, so that the verifier
-    /// follows what is behind them once.
+    /// follows what is after them once.
     #[inline(always)]
     pub(crate) fn open<const LEAST: usize, const PREEMPTIBLE: bool>(
         lane: &'a mut LaneState,
@@ -78,10 +78,10 @@ impl<'a> Writer<'a> {
         if place == NOWHERE {
             return None;
         }
-        // Nothing is known to the verifier of which one it is, so it follows what is behind once.
+        // Nothing is known to the verifier of which one it is, so it follows what is after once.
         let place = bounded::<0, 1>(place as usize);
         let trace = &raw mut state.lanes[Lane::Kernel as usize];
-        // SAFETY: `aside` stands behind the lane (`abi::state`).
+        // SAFETY: `aside` stands after the lane (`abi::state`).
         let lane = unsafe { &mut *trace.byte_add(place * size_of::<LaneState>()) };
         let now = lane.enter_time;
         let no_ring = &mut state.no_ring[Lane::Kernel as usize];
@@ -182,7 +182,7 @@ impl<'a> Writer<'a> {
         self.word(record::header(kind, length(size_of::<T>()), 0, since));
         // By words, since a record need not be aligned to more than a unit.
         let body = Words(body);
-        // SAFETY: the bodies have no padding between or behind (`abi::kinds`), and `body` is
+        // SAFETY: the bodies have no padding between or after (`abi::kinds`), and `body` is
         // aligned to a word.
         let words = unsafe {
             core::slice::from_raw_parts((&raw const body).cast::<u64>(), size_of::<T>() / 8)

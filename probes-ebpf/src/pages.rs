@@ -22,7 +22,7 @@ use crate::global::given;
 /// `BPF_F_MMAPABLE`, include/uapi/linux/bpf.h.
 const MMAPABLE: u32 = 1 << 10;
 
-/// Bytes behind the part of a page's header that every lane has. Where records are is counted from
+/// Bytes after the part of a page's header that every lane has. Where records are is counted from
 /// there, so that it is the same in every lane; in one of more kinds they begin at [`further`].
 pub(crate) const BODY: usize = PAGE_SIZE - HEADER_LEN;
 
@@ -32,7 +32,7 @@ const fn further(lane: Lane) -> usize {
     header_len(lane) - HEADER_LEN
 }
 
-/// Stores 8 bytes `AT` bytes behind any address, by one store. The BPF machine has no alignment of
+/// Stores 8 bytes `AT` bytes after any address, by one store. The BPF machine has no alignment of
 /// its own here: the kernel takes such stores to map values where the machine does
 /// (`check_ptr_alignment`, kernel/bpf/verifier.c, Linux 6.1).
 ///

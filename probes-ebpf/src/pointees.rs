@@ -97,8 +97,8 @@ pub(crate) fn forget(value: u64, args: &Arguments) -> u64 {
     global::forget(value, argument(args, 5))
 }
 
-/// Writes what `items` has ([`GIVEN`], [`TOLD`] or both) behind `body + at`, `ret` being what the
-/// call returned. Returns the offset behind them; with [`COLD`] where one that the program gives
+/// Writes what `items` has ([`GIVEN`], [`TOLD`] or both) after `body + at`, `ret` being what the
+/// call returned. Returns the offset after them; with [`COLD`] where one that the program gives
 /// could not be read.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -248,7 +248,7 @@ fn put(body: *mut u8, at: usize, item: u32, from: u64, len: u64) -> u64 {
     if len > MAX as u64 {
         (len, status) = (MAX as u64, StringStatus::Cut);
     }
-    // SAFETY: the head and MAX bytes behind the header word are inside the page by the check above.
+    // SAFETY: the head and MAX bytes after the header word are inside the page by the check above.
     let got = unsafe {
         let to = body.add(at + 8);
         to.cast::<u32>().write_volatile(head(packed::shape(item), packed::told(item)));
@@ -345,7 +345,7 @@ fn put_socket(body: *mut u8, at: usize, item: u32, fd: u32) -> u64 {
         return at as u64;
     }
     let at = bounded::<ROOM, BODY>(at);
-    // SAFETY: the head and MAX bytes behind the header word are inside the page by the check above;
+    // SAFETY: the head and MAX bytes after the header word are inside the page by the check above;
     // they begin at a multiple of 4.
     let name = unsafe {
         let to = body.add(at + 8);

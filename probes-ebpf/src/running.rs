@@ -14,7 +14,7 @@ use flightrec_format::abi::state::{CpuState, ENABLE_TASK};
 
 use crate::kernel::Task;
 
-/// Notes the thread that runs, or will behind this switch. Without the programs on task life nobody
+/// Notes the thread that runs, or will after this switch. Without the programs on task life nobody
 /// tells when it takes its leader's id (see `sched_process_exec`), so its stack is not noted then.
 #[inline(always)]
 pub(crate) fn note(state: &mut CpuState, task: Task) {

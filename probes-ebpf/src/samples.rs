@@ -74,7 +74,7 @@ macro_rules! word {
 const BUILD_ID_WORDS: usize = 4;
 /// `BPF_STACK_BUILD_ID_VALID`; else there is an address.
 const VALID: u32 = 1;
-/// Byte of the build id, and of what stands behind it.
+/// Byte of the build id, and of what stands after it.
 const ID: usize = 4;
 const AT: usize = 24;
 
@@ -216,7 +216,7 @@ fn take_kernel(ctx: *mut c_void, most: u32, mode: u16, scratch: *mut Scratch) ->
         if i as u64 >= count {
             break;
         }
-        // The instruction that ran begins where a return address is behind the call.
+        // The instruction that ran begins where a return address is after the call.
         let ran = u64::from(i == 0);
         // SAFETY: inside the scratch by the loop's bound.
         unsafe {

@@ -35,7 +35,7 @@ static FRAME_BASE: u32 = 0;
 #[unsafe(no_mangle)]
 static CAN_TAKE_STACKS: u32 = 0;
 
-/// The frames that stacks have had, for the daemon to look up; behind them, whether it is full.
+/// The frames that stacks have had, for the daemon to look up; after them, whether it is full.
 #[map(name = "frames")]
 static FRAMES: Array<[u32; FRAME_WORDS]> =
     Array::with_max_entries(FRAME_PAGES as u32 + 1, 1 << 10 /* BPF_F_MMAPABLE */);
@@ -76,7 +76,7 @@ pub(crate) fn are_there() -> bool {
     unsafe { (&raw const CAN_TAKE_STACKS).read_volatile() != 0 }
 }
 
-/// Records the stack of thread `next`, which runs again having slept for `slept` ns, behind the
+/// Records the stack of thread `next`, which runs again having slept for `slept` ns, after the
 /// switch to it; nothing, if that was not recorded.
 #[inline(never)]
 pub(crate) fn take(state: &mut CpuState, next: *const u8, slept: u64) -> u32 {
@@ -105,7 +105,7 @@ pub(crate) fn take(state: &mut CpuState, next: *const u8, slept: u64) -> u32 {
     let mut frames = 0;
     if status == Status::Taken as u16 {
         let size = bounded::<0, RAW>(room as usize * size_of::<u64>());
-        // SAFETY: as many bytes are in the page behind the record's head by the bounds.
+        // SAFETY: as many bytes are in the page after the record's head by the bounds.
         let to = unsafe { w.body().add(w.at + HEAD) };
         // SAFETY: the helper takes any thread that the verifier knows.
         let bytes = unsafe { bpf_get_task_stack(next as *mut _, to.cast(), size as u32, 0) } as i64;

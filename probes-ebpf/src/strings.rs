@@ -33,7 +33,7 @@ pub(crate) enum Source {
 
 /// Reads the string at `from` and writes it as a STRING record at `at` of the page's body; of one
 /// that is too long its beginning and its end, for the middle may be padding. Returns the offset
-/// behind it; [`COLD`] added where it could not be read, and what was sought of its end.
+/// after it; [`COLD`] added where it could not be read, and what was sought of its end.
 #[inline(always)]
 pub(crate) fn put(page: *mut Page, at: usize, index: u16, from: u64, source: Source) -> u64 {
     if at > BODY - ROOM {
@@ -41,7 +41,7 @@ pub(crate) fn put(page: *mut Page, at: usize, index: u16, from: u64, source: Sou
     }
     let body = Page::body(page);
     let at = bounded::<ROOM, BODY>(at);
-    // SAFETY: STRING_MAX bytes behind the header word are inside the page by the check above.
+    // SAFETY: STRING_MAX bytes after the header word are inside the page by the check above.
     let got = unsafe {
         let to = body.add(at + 8).cast();
         match source {
@@ -73,7 +73,7 @@ const ENDS: u64 = 1;
 #[map(name = "string_reach")]
 static REACH: PerCpuArray<[u8; STRING_REACH]> = PerCpuArray::with_max_entries(1, 0);
 
-/// Puts the end of the string at `from` behind its head in the STRING record at `at` of the page's
+/// Puts the end of the string at `from` after its head in the STRING record at `at` of the page's
 /// body, whose text has [`STRING_MAX`] - 1 bytes. Returns [`ENDS`] where that is there now, [`COLD`]
 /// where it could not be read, and what was sought. Apart, for such strings are rare.
 #[unsafe(no_mangle)]
@@ -119,7 +119,7 @@ fn end(page: *mut Page, at: usize, from: u64, source: Source) -> u64 {
         return sought;
     }
     let tail = rest.wrapping_add((got - 1 - TAIL) as u64);
-    // SAFETY: the tail's bytes are behind the head, inside the record by the check above.
+    // SAFETY: the tail's bytes are after the head, inside the record by the check above.
     let failed = unsafe {
         let to = body.add(at + 8 + STRING_HEAD).cast();
         match source {
@@ -176,7 +176,7 @@ pub(crate) extern "C" fn mask_arguments(page: *mut Page, at: u64) -> u32 {
     let table = table.cast::<u16>();
     let mut state = usize::from(MASK_START);
     for i in 0..STRING_MAX {
-        // SAFETY: STRING_MAX bytes behind the header word are inside the page by the check above;
+        // SAFETY: STRING_MAX bytes after the header word are inside the page by the check above;
         // state and byte are below 256 each, so that the table has their entry.
         unsafe {
             let byte = body.add(at + 8 + i);
@@ -191,7 +191,7 @@ pub(crate) extern "C" fn mask_arguments(page: *mut Page, at: u64) -> u32 {
 }
 
 /// Writes the first word of the STRING record at `body + at`, whose `len` bytes are there, and the
-/// zeros behind them. Returns the offset behind it.
+/// zeros after them. Returns the offset after it.
 #[inline(always)]
 pub(crate) fn header(body: *mut u8, at: usize, index: u16, len: u64, status: StringStatus) -> u64 {
     let aux = index | (status as u16) << 4;
@@ -199,7 +199,7 @@ pub(crate) fn header(body: *mut u8, at: usize, index: u16, len: u64, status: Str
     // SAFETY: inside the page by the caller's check, and so is the string's last unit.
     unsafe {
         if len & 3 != 0 {
-            // The helpers leave old bytes behind the end.
+            // The helpers leave old bytes after the end.
             let last = body.add(at + 8 + (len & 0xfc) as usize).cast::<u32>();
             last.write_volatile(last.read_volatile() & ((1 << (8 * (len & 3))) - 1));
         }
@@ -214,7 +214,7 @@ pub(crate) fn header(body: *mut u8, at: usize, index: u16, len: u64, status: Str
 const _: () = assert!(UNIT == 4);
 
 /// Writes the strings that a call's arguments point to, as its table entry lists them
-/// (`format::abi::probe::CallTable`). Returns the offset behind them, [`COLD`] where one could
+/// (`format::abi::probe::CallTable`). Returns the offset after them, [`COLD`] where one could
 /// not be read, and what was sought. A function of its own: it is off the path of most calls.
 #[unsafe(no_mangle)]
 #[inline(never)]

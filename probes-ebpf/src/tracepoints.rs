@@ -2,7 +2,7 @@
 //!
 //! One classic program is attached to all of them; the cookie of its link tells which one it runs
 //! for (`bpf_get_attach_cookie`, Linux 5.15). Its context is the record that `perf record` would
-//! get (`perf_trace_…`, include/trace/perf.h, Linux 6.1 and 6.18): a fixed part, and behind it the
+//! get (`perf_trace_…`, include/trace/perf.h, Linux 6.1 and 6.18): a fixed part, and after it the
 //! parts of variable length, of which the fixed one tells where they are. Of the common fields at
 //! its beginning the kernel has made a pointer to registers, so these are left out.
 //!
@@ -49,7 +49,7 @@ static COUNTS: Array<TracepointCounts> = Array::with_max_entries(1, 1 << 10);
 #[map(name = "tp_scratch")]
 static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
 
-/// Bytes behind those that are recorded: a load of a word, or of a text, may reach there.
+/// Bytes after those that are recorded: a load of a word, or of a text, may reach there.
 const SLACK: usize = TEXT_MAX + 8;
 /// Bytes of frames.
 const FRAMES: usize = FRAMES_MAX * size_of::<u32>();
@@ -201,7 +201,7 @@ extern "C" fn take_published(event: *const TracepointPlan, scratch: *mut Scratch
         let data = (&raw mut (*scratch).data).cast::<u8>();
         let fixed = u64::from((&raw const (*event).fixed).read_volatile());
         let parts = (&raw const (*event).parts).read_volatile();
-        // Kept there, so that the verifier follows what is behind each part once.
+        // Kept there, so that the verifier follows what is after each part once.
         word!(scratch, length = fixed);
         copy(scratch, fixed);
         for i in 0..PARTS {
@@ -221,7 +221,7 @@ extern "C" fn take_published(event: *const TracepointPlan, scratch: *mut Scratch
         let length = if is_cut { BYTES_MAX as u64 } else { end };
         let unit = UNIT as u64;
         let padded = (length + unit - 1) / unit * unit;
-        // What stands behind is of another event; it pads the record.
+        // What stands after is of another event; it pads the record.
         let end = data.add(bounded::<0, BYTES_MAX>(length as usize));
         end.cast::<u32>().write_unaligned(0);
         word!(scratch, length = length);
@@ -254,7 +254,7 @@ unsafe fn copy(scratch: *mut Scratch, bytes: u64) {
 #[inline(always)]
 unsafe fn part(at: u32, data: *const u8) -> (u64, u64) {
     let place = bounded::<4, BYTES_MAX>((at & !RELATIVE) as usize);
-    // SAFETY: inside the scratch by the bound, and what is behind it.
+    // SAFETY: inside the scratch by the bound, and what is after it.
     let word = unsafe { load::<0>(data.add(place)) } as u32;
     let offset = u64::from(word & 0xffff);
     let offset = if at & RELATIVE != 0 {
@@ -312,7 +312,7 @@ extern "C" fn hide_address(place: *mut u64, is_function: u32) -> u32 {
         let address = load::<0>(place);
         let (upper, lower) = if is_function != 0 && is_code(address, stacks::image()) {
             let frame = frame(address, stacks::base());
-            // A name is looked up as of a return address, which is behind what is called there.
+            // A name is looked up as of a return address, which is after what is called there.
             stacks::note_frame(frame.wrapping_add(1));
             (CODE, frame)
         } else {
@@ -439,7 +439,7 @@ extern "C" fn text_matches(test: *const Test, scratch: *mut Scratch) -> u32 {
     }
 }
 
-/// Takes the kernel's stack, behind what is published.
+/// Takes the kernel's stack, after what is published.
 #[inline(never)]
 fn take_stack(ctx: *mut c_void, state: &mut CpuState, scratch: *mut Scratch) -> u32 {
     const ENTRY: usize = size_of::<u64>();
@@ -497,7 +497,7 @@ extern "C" fn write_tracepoint(state: *mut CpuState, scratch: *mut Scratch) -> u
     }
 }
 
-/// The same of one that has at most `MOST` bytes behind its header.
+/// The same of one that has at most `MOST` bytes after its header.
 #[inline(always)]
 fn write<const MOST: usize, const ROOM: usize>(state: &mut CpuState, scratch: *mut Scratch) -> u32 {
     let tid = running::tid(state);

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 
 use crate::kernel::{Regs, arg};
 
-/// All arguments of a call, and zeros behind them: any number of three bits is one's.
+/// All arguments of a call, and zeros after them: any number of three bits is one's.
 pub(crate) type Arguments = [u64; 8];
 /// Those of a call of which none are asked for.
 pub(crate) static NO_ARGUMENTS: Arguments = [0; 8];

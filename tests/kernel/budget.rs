@@ -368,7 +368,7 @@ fn what_a_step_leaves() {
     set(0);
     let after = monotonic_ns();
     let snapshot = snapshot(&recorder);
-    // This thread opens files before and behind that, too.
+    // This thread opens files before and after that, too.
     let mut calls = snapshot.calls_named(tid, "openat");
     calls.retain(|call| call.enter.is_some_and(|(at, _)| (before..after).contains(&at)));
     // The last step refused all of its calls, entry and exit.
@@ -508,7 +508,7 @@ fn nothing_is_given_up_for_readers() {
 
 /// For how long system calls were detached stands in headers of pages as in the recorder's own
 /// lines, which may be lost: once the daemon has counted that time, which it does every 250 ms where
-/// it gets a CPU, and a page was opened behind that.
+/// it gets a CPU, and a page was opened after that.
 fn headers_tell_it_too(recorder: &Recorder) {
     let mut told = (0, 0, 0);
     let agree = wait_until(PATIENCE, || {

@@ -167,7 +167,7 @@ fn azure_has_objects_of_many_blocks_whoever_is_killed() {
         let limits = format!("[limits]\nbandwidth = {bandwidth:?}\n");
         format!("{}{storage}{limits}", recorded.config("az://lake", &flights))
     };
-    // So slowly, with 4 s from one block to the next, that whoever is killed behind the first or
+    // So slowly, with 4 s from one block to the next, that whoever is killed after the first or
     // the second is in the middle of an object, also on a machine that has much else to do.
     let slow = config("2MiB");
     let mut shipper = Shipper::new(&dir.path().join("ship"), &slow).expect("flight-ship");

@@ -30,7 +30,7 @@ fn agree(recorder: &Recorder, script: &str, pairs: &[Pair], programs: &[&str]) {
         // The counter ends with the process, before its parent is told.
         let is_own = |event: &&Value| event["pid"] == pid && event["signal"] != "SIGCHLD";
         let recorded = events.iter().filter(is_own).count() as u64;
-        // What is left open is closed when the process ends, before or behind that.
+        // What is left open is closed when the process ends, before or after that.
         let is_late = |event: &&Value| {
             is_own(event) && event["old_state"] == "LISTEN" && event["new_state"] == "CLOSE"
         };

@@ -43,7 +43,7 @@ const BLOCKING: [&str; 27] = [
     "63-udp",
 ];
 
-/// How much before and behind an incident is exported, ns: Perfetto knows what a thread does from
+/// How much before and after an incident is exported, ns: Perfetto knows what a thread does from
 /// its first switch in the trace on.
 const EXPORTED: i64 = 1_000_000_000;
 /// How often an incident happens, at most. Where this machine's kernel hides switches of some
@@ -123,12 +123,12 @@ impl Happened {
 /// `path`, `slept`: what Perfetto answers to [`PATH`] and [`SLEPT`].
 fn outcome(answer: &Value, path: &[Value], slept: &[Value]) -> Outcome {
     let chain = answer["chain"].as_array().expect("a chain");
-    let Some((first, behind)) = chain.split_first() else {
+    let Some((first, after)) = chain.split_first() else {
         return Outcome::Differs(format!("no chain: {}", answer["sentence"]));
     };
     let waited = number(&first["ns"]);
-    let is_behind = |row: &Value| behind.iter().any(|link| link["thread"]["name"] == row["name"]);
-    let on_path: u64 = path.iter().filter(|row| is_behind(row)).map(|row| number(&row["ns"])).sum();
+    let is_after = |row: &Value| after.iter().any(|link| link["thread"]["name"] == row["name"]);
+    let on_path: u64 = path.iter().filter(|row| is_after(row)).map(|row| number(&row["ns"])).sum();
     if on_path * 2 > waited {
         return Outcome::Agrees;
     }
@@ -145,7 +145,7 @@ fn outcome(answer: &Value, path: &[Value], slept: &[Value]) -> Outcome {
     if most["state"] == "D" {
         return Outcome::Explained("a sleep in D is followed to its waker's last wakeup alone");
     }
-    if behind.iter().any(|link| link["state"] == "stopped") {
+    if after.iter().any(|link| link["state"] == "stopped") {
         return Outcome::Explained("Perfetto has no path through a thread that was stopped");
     }
     Outcome::Differs(format!("{}; Perfetto: {path:?}, {slept:?}", answer["sentence"]))

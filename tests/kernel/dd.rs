@@ -28,7 +28,7 @@ fn every_write_is_there(recorder: &Recorder) {
     snapshot.assert_complete(began, ended);
     let calls = snapshot.calls(pid);
     let io: Vec<_> = calls.iter().filter(|call| ["read", "write"].contains(&&*call.name)).collect();
-    // Behind the dynamic linker's reads: read and write in turn, entry, exit, entry, exit.
+    // After the dynamic linker's reads: read and write in turn, entry, exit, entry, exit.
     let first = io.iter().position(|call| call.name == "write").expect("a write") - 1;
     assert_eq!(io.len() - first, 2 * WRITES, "reads and writes");
     let mut time = 0;
@@ -38,7 +38,7 @@ fn every_write_is_there(recorder: &Recorder) {
         for call in pair {
             let (entered, left) = (call.enter.expect("an entry").0, call.exit.expect("an exit").0);
             assert_eq!((call.args().len(), call.ret), (3, Some(1)));
-            assert!(time <= entered && entered <= left, "{call:?} behind {time}");
+            assert!(time <= entered && entered <= left, "{call:?} after {time}");
             time = left;
         }
     }

@@ -134,7 +134,7 @@ fn what_was_open_before_the_recorder_is_named() {
 }
 
 #[test]
-fn what_changed_in_the_window_is_not_misnamed_before_or_behind() {
+fn what_changed_in_the_window_is_not_misnamed_before_or_after() {
     let mut holder = Holder::start();
     let recorder = start("");
     holder.tell("u");
@@ -150,20 +150,20 @@ fn what_changed_in_the_window_is_not_misnamed_before_or_behind() {
             texts.into_iter().filter(|text| text.starts_with(&format!("fcntl({fd}"))).collect();
         of_swapped.last().is_some_and(|text| text.contains('<'))
     });
-    let [before, behind] = &of_swapped[..] else { panic!("{of_swapped:#?}") };
+    let [before, after] = &of_swapped[..] else { panic!("{of_swapped:#?}") };
     // Before it was closed it can be known from the look at the daemon's start only.
     assert_eq!(*before, format!("fcntl({fd}</etc/hostname>, F_GETFL) -->"));
-    assert!(behind.starts_with(&format!("fcntl({fd}<pipe:[")), "{behind}");
-    assert!(!behind.contains(&holder.inode("pipe_r").to_string()), "another pipe: {behind}");
+    assert!(after.starts_with(&format!("fcntl({fd}<pipe:[")), "{after}");
+    assert!(!after.contains(&holder.inode("pipe_r").to_string()), "another pipe: {after}");
 
-    // An exec closes what it must, and the rest is known behind it.
+    // An exec closes what it must, and the rest is known after it.
     holder.tell("x");
     let (closed, kept) = (holder.held["closed"].0, holder.held["file"].0);
-    let behind = uses(&recorder, &holder).split_off(seen);
+    let after = uses(&recorder, &holder).split_off(seen);
     let text = |fd: i32| {
-        behind.iter().map(|line| &line.text).find(|text| text.starts_with(&format!("fcntl({fd}")))
+        after.iter().map(|line| &line.text).find(|text| text.starts_with(&format!("fcntl({fd}")))
     };
-    assert_eq!(text(closed), Some(&format!("fcntl({closed}, F_GETFL) -->")), "{behind:#?}");
+    assert_eq!(text(closed), Some(&format!("fcntl({closed}, F_GETFL) -->")), "{after:#?}");
     assert_eq!(
         text(kept),
         Some(&format!("fcntl({kept}<{}>, F_GETFL) -->", holder.names()["file"]))

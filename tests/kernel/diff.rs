@@ -24,9 +24,9 @@ fn window(script: &str) -> String {
 fn what_is_new_gone_and_slower() {
     let recorder = start("");
     let before = window("for i in {1..30}; do sleep 0.001; done; cat /etc/hostname /etc/passwd");
-    let behind = window("for i in {1..30}; do sleep 0.03; done; cat /no/such/file || true");
+    let after = window("for i in {1..30}; do sleep 0.03; done; cat /no/such/file || true");
     let [tree, own] = own();
-    let args = ["diff", "--a", &before, "--b", &behind, "--comm", "sleep,cat", &tree, &own];
+    let args = ["diff", "--a", &before, "--b", &after, "--comm", "sleep,cat", &tree, &own];
     let args = [&args[..], &["--format", "json", "--top", "1000"]].concat();
     let output = recorder.flightctl(&args);
     assert!(output.status.success(), "{output:?}");

@@ -169,9 +169,9 @@ impl Machine {
     fn programs(&self) {
         let bin = self.work.join("bin");
         executable(&bin.join("flamegraph.pl"), "#!/bin/sh\nexec cat\n");
-        let behind = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift\n";
-        executable(&bin.join("kubectl"), &format!("{behind}exec \"$@\"\n"));
-        executable(&bin.join("ssh"), &format!("{behind}shift\nexec sh -c \"$*\"\n"));
+        let after = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift\n";
+        executable(&bin.join("kubectl"), &format!("{after}exec \"$@\"\n"));
+        executable(&bin.join("ssh"), &format!("{after}shift\nexec sh -c \"$*\"\n"));
         executable(&bin.join("sudo"), "#!/bin/sh\nexec env \"$@\"\n");
     }
 

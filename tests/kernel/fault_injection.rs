@@ -15,8 +15,8 @@ const PAGE: &str = include_str!("../../docs/fault-injection.md");
 /// The commands below `# tested: NAME`.
 fn commands(name: &str) -> &'static str {
     let mark = format!("```sh\n# tested: {name}\n");
-    let (_, behind) = PAGE.split_once(&mark).unwrap_or_else(|| panic!("no {name} in the page"));
-    behind.split_once("```").expect("its end").0
+    let (_, after) = PAGE.split_once(&mark).unwrap_or_else(|| panic!("no {name} in the page"));
+    after.split_once("```").expect("its end").0
 }
 
 /// Runs them in a directory of their own.
@@ -59,7 +59,7 @@ fn strace_delays_a_call(recorder: &Recorder) {
     let end = end.unwrap_or_else(|| panic!("no unlinkat in {calls:#?}"));
     let at = |call: &Value| call["mono_ns"].as_u64().expect("a number");
     let apart = at(&calls[end + 1]) - at(&calls[end]);
-    assert!(apart >= 50_000_000, "{apart} ns behind it");
+    assert!(apart >= 50_000_000, "{apart} ns after it");
     let switches = valid_dump(recorder, &["--last", "1h", "--comm", "rm", "--event", "switch"]);
     let traced = switches.iter().any(|switch| switch.to_string().contains("TASK_TRACED"));
     assert!(traced, "{switches:#?}");

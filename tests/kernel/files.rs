@@ -23,8 +23,8 @@ pub(crate) fn drained(recorder: &Recorder) {
     let now = monotonic_ns();
     let of = |store: &serde_json::Value| store["behind_seconds"].as_f64();
     wait_for(recorder, "drained", |store| {
-        let behind = of(store).map(|seconds| (seconds * 1e9) as u64);
-        behind.is_some_and(|behind| monotonic_ns().saturating_sub(behind) > now)
+        let after = of(store).map(|seconds| (seconds * 1e9) as u64);
+        after.is_some_and(|after| monotonic_ns().saturating_sub(after) > now)
     });
 }
 
@@ -85,7 +85,7 @@ fn every_call_is_there_once_whoever_is_asked() {
     let daemon = dump(&recorder, &["--all"]);
     assert_all(&daemon);
 
-    // A daemon that was killed leaves its rings behind.
+    // A daemon that was killed leaves its rings after.
     recorder.kill();
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let bpffs = recorder.sandbox().bpffs_dir();

@@ -46,7 +46,7 @@ fn rules_of_retention_are_such_as_the_storages_take() {
     }
 }
 
-/// Files of units in a block of the page: each behind a comment with its path.
+/// Files of units in a block of the page: each after a comment with its path.
 fn units() -> Vec<(String, String)> {
     let block = PAGE.split("```\n# /etc/systemd/system/").nth(1).expect("units");
     let block = block.split("\n```").next().expect("their end");

@@ -17,7 +17,7 @@ use crate::support::{dump, lost_of_kernel_lane, start};
 const TRACE_KIB: usize = 65536;
 /// What counts as long here: some are, on any machine.
 const LONG_NS: u64 = 10_000;
-/// What the two may differ by: the tracer is called before and behind the recorder's programs, and
+/// What the two may differ by: the tracer is called before and after the recorder's programs, and
 /// this machine's own CPUs are shared.
 const APART_NS: u64 = 30_000;
 /// So many long ones are compared.

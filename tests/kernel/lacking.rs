@@ -155,7 +155,7 @@ fn rows() -> Vec<Attachment> {
     ];
     let gone = ["sched_migrate_task", "task_rename", "sched_wakeup_new"];
     let rest = ATTACHMENTS.iter().filter(|row| !gone.contains(&row.program));
-    // In the middle, so that those behind them are attached, too.
+    // In the middle, so that those after them are attached, too.
     let (first, last): (Vec<&Attachment>, Vec<&Attachment>) =
         rest.partition(|row| row.topic == Some(Topic::Tasks));
     first.into_iter().chain(&optional).chain(last).copied().collect()

@@ -192,7 +192,7 @@ fn two_threads_on_two_cpus() {
     pinned(2000, [cpus[0], *cpus.last().expect("a CPU")]);
 }
 
-/// Of hundreds of wakeups, behind so many the thread may run on another CPU than the records say: a
+/// Of hundreds of wakeups, after so many the thread may run on another CPU than the records say: a
 /// migration that a thread makes which this machine hides from BPF (see names.rs) is not seen.
 const HIDDEN: usize = 2;
 

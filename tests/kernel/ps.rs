@@ -127,7 +127,7 @@ fn a_descriptor_keeps_its_name_from_look_to_look() {
     let named =
         |(code, line): &(Option<i32>, String)| *code == Some(0) && line.contains(" read(0<pipe:[");
     assert!(wait_until(PATIENCE, || named(&looks())), "cat never waits");
-    // Several at a time, so that one is asked for shortly behind another.
+    // Several at a time, so that one is asked for shortly after another.
     let without: Vec<_> = std::thread::scope(|scope| {
         let asking = [(); 3].map(|()| scope.spawn(|| (0..15).map(|_| looks()).collect::<Vec<_>>()));
         asking
@@ -197,7 +197,7 @@ fn blocked_since_before_the_recording() {
     let tid = cat.id().to_string();
     std::thread::sleep(Duration::from_millis(200));
     let recorder = start("");
-    // What its descriptor stands for is found out behind the start.
+    // What its descriptor stands for is found out after the start.
     let mut line = String::new();
     let named = wait_until(PATIENCE, || {
         line = ps(&recorder, &["--tid", &tid]).0.pop().expect("in the table");

@@ -50,8 +50,8 @@ fn have_gone_round(recorder: &Recorder) {
     let live = Recording::open(&dir, false).expect("a recording");
     let newest = |cpu: u16| live.newest(Lane::Syscall, cpu);
     let round = |cpu: u16| (cpu, newest(cpu) + live.ring_pages(Lane::Syscall, cpu));
-    let behind: Vec<(u16, u64)> = live.cpus().into_iter().map(round).collect();
-    let are_over = || behind.iter().all(|(cpu, seq)| newest(*cpu) > *seq);
+    let after: Vec<(u16, u64)> = live.cpus().into_iter().map(round).collect();
+    let are_over = || after.iter().all(|(cpu, seq)| newest(*cpu) > *seq);
     assert!(wait_until(PATIENCE, are_over), "the flood is too slow");
 }
 

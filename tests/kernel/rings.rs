@@ -86,7 +86,7 @@ fn a_program_that_uses_a_ring_alone_is_seen(recorder: &Recorder) {
     );
     are_joined(&events);
 
-    // A call on what the ring opened has its name, and none does any more behind its closing.
+    // A call on what the ring opened has its name, and none does any more after its closing.
     let mut text = dump(recorder, &["--last", "1h", "--fds", "all"]);
     text.retain(|line| line.tid == pid);
     let has = |part: &str| text.iter().any(|line| line.text.contains(part));

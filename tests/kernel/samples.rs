@@ -128,7 +128,7 @@ fn the_function_that_spins_has_the_samples() {
         let (kernel, user) = (functions(of, "kernel_stack"), functions(of, "user_stack"));
         of["mode"] == "kernel"
             && kernel.contains(&"vfs_read")
-            // Behind read(2) of the C library, which has no frame: main is its caller's caller.
+            // After read(2) of the C library, which has no frame: main is its caller's caller.
             && user.iter().any(|of| ["spin_in_kernel", "main"].contains(of))
     };
     let others: Vec<&Value> = of_kernel.iter().filter(|of| !is_read(of)).collect();

@@ -20,7 +20,7 @@ const PLACES: [&str; 13] = [
     "held", "bound", "mapped", "path", "head", "tail", "argument", "masked", "socket", "abstract",
     "address", "thread", "mark",
 ];
-/// The address of the program's connection: as text, in a `struct sockaddr_in` behind any port, as
+/// The address of the program's connection: as text, in a `struct sockaddr_in` after any port, as
 /// an address of IPv6 that stands for one of IPv4, and in what a socket is.
 const ADDRESS: [&[u8]; 3] = [
     b"127.77.33.11",

@@ -319,7 +319,7 @@ pub(crate) fn kill_until_done(
     let is_done = || shipper.is_done(items);
     let left = end.saturating_duration_since(Instant::now());
     assert!(wait_until(left, is_done), "{:?}\n{}", shipper.status(), shipper.log());
-    // The table of what there is comes behind the rest.
+    // The table of what there is comes after the rest.
     thread::sleep(Duration::from_secs(1));
 }
 

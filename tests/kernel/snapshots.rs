@@ -97,12 +97,12 @@ fn the_window_asked_for_is_the_window_saved() {
     has_lasted(&recorder, 4.0);
     assert!(recorder.flightctl(&["mark", "before"]).status.success());
     let id = taken(&recorder, &["--last", "3s"]);
-    assert!(recorder.flightctl(&["mark", "behind"]).status.success());
+    assert!(recorder.flightctl(&["mark", "after"]).status.success());
     assert!(
         whole(&recorder, &id, &["--event", "mark"]).iter().any(|line| line.text.contains("before"))
     );
     let marks = dump(&recorder, &["--snapshot", "latest", "--event", "mark", "--all"]);
-    assert!(marks.iter().all(|line| !line.text.contains("behind")), "{marks:?}");
+    assert!(marks.iter().all(|line| !line.text.contains("after")), "{marks:?}");
 
     let [snapshot] = &list(&recorder)[..] else { panic!("one snapshot") };
     let number = |key: &str| snapshot[key].as_u64().expect("a number");

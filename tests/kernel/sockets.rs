@@ -77,7 +77,7 @@ fn they_have_their_addresses_at_once() {
 }
 
 /// The kernel returns how long an address is, and writes no more than there is room for: what
-/// stands behind that in the program's memory is none.
+/// stands after that in the program's memory is none.
 #[test]
 fn of_an_address_what_the_kernel_wrote() {
     in_both_forms(|recorder| {

@@ -116,7 +116,7 @@ struct Wait {
     status: Option<Status>,
 }
 
-/// All waits whose two switches are recorded, with what is behind the second one.
+/// All waits whose two switches are recorded, with what is after the second one.
 fn waits(events: &[Event]) -> Vec<Wait> {
     let mut left: HashMap<u32, u64> = HashMap::new();
     let mut came: HashMap<u16, (u32, Option<usize>)> = HashMap::new();
@@ -135,7 +135,7 @@ fn waits(events: &[Event]) -> Vec<Wait> {
             }
             Body::Stack(stack) => {
                 let Some((tid, wait)) = came.get(&event.cpu).copied() else { continue };
-                assert_eq!(tid, event.tid, "behind the switch to it");
+                assert_eq!(tid, event.tid, "after the switch to it");
                 // Of a thread whose wait began before the recording there is one, too.
                 if let Some(wait) = wait {
                     assert_eq!(stack.slept, Some(waits[wait].slept));
@@ -149,7 +149,7 @@ fn waits(events: &[Event]) -> Vec<Wait> {
             _ => {}
         }
     }
-    // The events may end between a switch and the stack behind it.
+    // The events may end between a switch and the stack after it.
     let mut last: Vec<usize> = came.into_values().filter_map(|(_, wait)| wait).collect();
     last.sort_unstable();
     for wait in last.into_iter().rev() {

@@ -314,7 +314,7 @@ fn what_was_overwritten_is_counted() {
         store["lost_events"]["syscall"].as_u64() > Some(100_000)
     });
     drop(load);
-    // Behind a round without a flood both know the same.
+    // After a round without a flood both know the same.
     let before = store(&recorder)["written_events"]["syscall"].as_u64();
     wait_for(&recorder, "a further round", |store| {
         store["written_events"]["syscall"].as_u64() > before

@@ -10,8 +10,8 @@
 //! - In structures: addresses; times of the clock, ids of processes and ports that the kernel
 //!   chooses, as those of two runs differ.
 //! - `rt_sigreturn`: it stands where the end of a child happened to interrupt its parent.
-//! - The value of `clone` in the child: strace begins behind it.
-//! - Comments in strace's lines (`/* 3 vars */`), the words behind an error's name, and decoded
+//! - The value of `clone` in the child: strace begins after it.
+//! - Comments in strace's lines (`/* 3 vars */`), the words after an error's name, and decoded
 //!   results.
 //! - The base of a number: 0x1000 is 4096.
 //! - Real-time signals: strace counts from the kernel's first, flightctl from the first that
@@ -86,8 +86,8 @@ struct Shown {
     args: Vec<String>,
     /// A number, the name of an error, or `?` where it did not return.
     ret: String,
-    /// What stands behind it.
-    behind: String,
+    /// What stands after it.
+    after: String,
 }
 
 impl Shown {
@@ -96,7 +96,7 @@ impl Shown {
         let parse = || {
             let (name, rest) = line.split_once('(')?;
             let (args, rest) = arguments(rest)?;
-            let behind = rest.split_once(" (").map_or("", |(_, behind)| behind).into();
+            let after = rest.split_once(" (").map_or("", |(_, after)| after).into();
             let mut words = rest.split_whitespace();
             let ret = match (words.next()?, words.next(), words.next()) {
                 ("-->", None, None) => "?",
@@ -104,7 +104,7 @@ impl Shown {
                 ("=", Some(ret), _) => ret,
                 _ => return None,
             };
-            Some(Self { name: name.into(), args, ret: ret.into(), behind })
+            Some(Self { name: name.into(), args, ret: ret.into(), after })
         };
         parse().unwrap_or_else(|| panic!("not a line of a system call: {line:?}"))
     }
@@ -120,7 +120,7 @@ fn makes_process(name: &str) -> bool {
     matches!(name, "clone" | "clone3" | "fork" | "vfork")
 }
 
-/// The arguments up to the closing parenthesis, and what is behind it.
+/// The arguments up to the closing parenthesis, and what is after it.
 fn arguments(text: &str) -> Option<(Vec<String>, &str)> {
     let (mut args, mut arg, mut depth) = (Vec::new(), String::new(), 0);
     let mut chars = text.char_indices();
@@ -139,8 +139,8 @@ fn arguments(text: &str) -> Option<(Vec<String>, &str)> {
                 continue;
             }
             '/' if text[at..].starts_with("/*") => {
-                let behind = at + text[at..].find("*/")? + 2;
-                while chars.offset() < behind {
+                let after = at + text[at..].find("*/")? + 2;
+                while chars.offset() < after {
                     chars.next();
                 }
                 continue;
@@ -246,7 +246,7 @@ fn order_waits(calls: &mut [Shown]) {
     }
 }
 
-/// Runs the script in an empty directory, by `command` with what it takes behind its arguments; its
+/// Runs the script in an empty directory, by `command` with what it takes after its arguments; its
 /// process id.
 fn run_script(mut command: Command, dir: &Path) -> u32 {
     let _ = fs::remove_dir_all(dir);
@@ -424,10 +424,10 @@ fn structure(call: &Shown, text: &str) -> String {
     text
 }
 
-/// Which events a `poll` found stands behind its result in strace's line.
+/// Which events a `poll` found stands after its result in strace's line.
 fn found(call: &Shown) -> String {
     let with_events = |of: &regex::Captures<'_>| {
-        let found = call.behind.split_once(&format!("{{fd={}, revents=", &of[1]));
+        let found = call.after.split_once(&format!("{{fd={}, revents=", &of[1]));
         let found = found.and_then(|(_, rest)| rest.split_once('}')).map_or("0", |(it, _)| it);
         format!("{{fd={}, events={}, revents={found}}}", &of[1], &of[2])
     };

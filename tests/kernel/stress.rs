@@ -57,7 +57,7 @@ fn read(recording: &Recording) -> (usize, u64) {
         assert_eq!(impossible, None, "lane {lane}, CPU {cpu}");
         let mut last = 0;
         for event in stream.events() {
-            assert!(last <= event.time, "lane {lane}, CPU {cpu}: {event:?} behind {last}");
+            assert!(last <= event.time, "lane {lane}, CPU {cpu}: {event:?} after {last}");
             last = event.time;
         }
     }

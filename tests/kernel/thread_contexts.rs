@@ -226,8 +226,8 @@ fn a_slow_call_without_a_switch() {
             continue;
         };
         let began = time - took;
-        let behind = rounds.partition_point(|round| round.after <= began);
-        let Some(round) = behind.checked_sub(1).map(|at| &rounds[at]) else { continue };
+        let after = rounds.partition_point(|round| round.after <= began);
+        let Some(round) = after.checked_sub(1).map(|at| &rounds[at]) else { continue };
         if switches.iter().any(|at| (round.before..=time).contains(at)) {
             continue;
         }

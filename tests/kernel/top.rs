@@ -271,7 +271,7 @@ fn a_short_life_is_blocked_no_longer_than_it_lasted() {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let blocked: f64 = fields.last().expect("a figure").parse().expect("a number");
     let percent = |time: Duration| 100.0 * time.as_secs_f64() / length.as_secs_f64();
-    // Shown with one digit behind the point.
+    // Shown with one digit after the point.
     let (least, most) = (percent(Duration::from_millis(500)), percent(life));
     let is_its_life = (least - 0.1..most + 0.1).contains(&blocked);
     assert!(fields[3] == "X" && is_its_life, "{least:.1} to {most:.1}: {line}");

@@ -115,7 +115,7 @@ impl Addresses {
         is_same && begin == address - offset
     }
 
-    /// What is known of addresses behind an event whose fields are all equal; else the first that
+    /// What is known of addresses after an event whose fields are all equal; else the first that
     /// is not.
     fn after(&self, ours: &Value, perf: &Value) -> Result<Self, String> {
         let mut after = self.clone();
@@ -145,7 +145,7 @@ impl Addresses {
                 })
             }
             (Value::String(text), Value::String(perf)) => text == perf,
-            // Of a text with anything behind its end perf has the bytes.
+            // Of a text with anything after its end perf has the bytes.
             (Value::String(text), Value::Array(bytes)) => {
                 let bytes = bytes.iter().map(|of| of.as_u64().expect("a byte") as u8);
                 bytes.take_while(|byte| *byte != 0).eq(text.bytes())
@@ -195,8 +195,8 @@ fn fields_are_those_of_perf_script() {
             let time = when(perf, "time");
             // Ours is attached first, and reads the clock first. Nothing of the thread comes
             // between the two, however long an interrupt takes there.
-            let behind = all.partition_point(|of| when(of, "mono_ns") <= time);
-            let (until, later) = all.split_at(behind);
+            let after = all.partition_point(|of| when(of, "mono_ns") <= time);
+            let (until, later) = all.split_at(after);
             let found = until.last().map(|of| addresses.after(of, perf));
             if let Some(Ok(after)) = found {
                 addresses = after;

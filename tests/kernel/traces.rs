@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::start;
 
-/// Calls of each thread in its span, and before and behind it.
+/// Calls of each thread in its span, and before and after it.
 const CALLS: usize = 300;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
@@ -24,7 +24,7 @@ fn work() -> String {
          \x20   mark(f'Orders:00-{TRACE}-{{span:016x}}-01')\n\
          \x20   calls(f'span-{{span}}')\n\
          \x20   mark('traceparent=')\n\
-         \x20   calls('behind')\n\
+         \x20   calls('after')\n\
          threads = [threading.Thread(target=work, args=(span,)) for span in (1, 2)]\n\
          [thread.start() for thread in threads]\n\
          [thread.join() for thread in threads]\n"
@@ -62,7 +62,7 @@ fn a_trace_is_found_by_marks_of_faccessat2() {
             assert_eq!(object["span_id"], format!("{span:0>16}"), "{object}");
         }
     }
-    for name in ["before", "behind"] {
+    for name in ["before", "after"] {
         assert!(ours(&of_trace, name).is_empty());
         let all = ours(&dump(&["--traces"]), name);
         assert_eq!(all.len(), 2 * CALLS, "{}", recorder.log());

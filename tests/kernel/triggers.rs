@@ -297,7 +297,7 @@ fn slow_calls_of_whoever_is_named() {
     let recorder = with("slow_call", rule);
     let program = bad_end_as(&recorder, "named_slow");
     let pid = run(&program, &["read", "1500"]).id("pid").to_string();
-    // The answer comes a little behind the snapshot.
+    // The answer comes a little after the snapshot.
     let snapshot = kept(&recorder, "slow_call", |snapshot| {
         says(snapshot, &format!("read of named_slow ({pid})"))
             && snapshot["summary"]["why"].is_object()
@@ -382,7 +382,7 @@ fn a_line_that_the_kernel_logs() {
     let told = |words: &str| all.iter().filter(|snapshot| says(snapshot, words)).count();
     assert_eq!((told(&words), told("flightrec test of process")), (1, 0), "{all:#?}");
     first_is(&snapshot, "bad_end", &pid);
-    // What descriptors stand for is known from the recorder's first look on, a little behind the
+    // What descriptors stand for is known from the recorder's first look on, a little after the
     // window's beginning.
     let lines = whole(&recorder, id(&snapshot), &["--path", "/dev/kmsg", "--syscall", "openat"]);
     assert!(lines.iter().any(|event| event.text.contains("/dev/kmsg")), "{lines:#?}");
@@ -402,7 +402,7 @@ fn a_name_is_no_word_of_the_kernel() {
         .status()
         .expect("run");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGSEGV));
-    // A line behind that one.
+    // A line after that one.
     fs::write("/proc/sys/vm/drop_caches", "1").expect("drop_caches");
     kept(&recorder, "kernel_log", |snapshot| says(snapshot, "drop_caches: 1"));
     assert_eq!(list(&recorder).len(), 1, "{:#?}", list(&recorder));
@@ -486,7 +486,7 @@ fn calls_that_fail_far_more_than_usual() {
     let is_it = |snapshot: &Value| says(snapshot, "ENAMETOOLONG");
     let (begun, mut total) = (Instant::now(), 1);
     let came = wait_until(PATIENCE, || {
-        // A call now and then is what the unit is known for; well behind the time that it takes to
+        // A call now and then is what the unit is known for; well after the time that it takes to
         // know it, a storm. Not more than is drained while the snapshot is awaited: all of it
         // must be there.
         let calls = if begun.elapsed() > Duration::from_secs(13) { 2_000 } else { 1 };

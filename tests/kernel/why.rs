@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use crate::support::snapshot;
 
 const SCHEMA: &str = include_str!("../../docs/flightctl-why.schema.json");
-/// How much before and behind a request is asked about, ns.
+/// How much before and after a request is asked about, ns.
 pub(crate) const AROUND: i64 = 20_000_000;
 /// Longest that an incident takes.
 const LONGEST: Duration = Duration::from_secs(40);
@@ -85,7 +85,7 @@ fn happen(mut command: Command, id: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The slow disk; dropping it removes it. To be made behind a recorder: in the mounts of that it is
+/// The slow disk; dropping it removes it. To be made after a recorder: in the mounts of that it is
 /// gone with the test, however that ends.
 pub(crate) struct SlowDisk(PathBuf);
 
@@ -399,7 +399,7 @@ fn unwritten(recorder: &Recorder) -> u64 {
 }
 
 #[test]
-fn a_window_behind_a_flood() {
+fn a_window_after_a_flood() {
     // What the rings do not hold any more is in the files, and is too much to be read at once: it
     // is read in stretches, and the rings are the last of them.
     let mut recorder = crate::support::start("[rings]\nsyscall = \"8MiB\"");

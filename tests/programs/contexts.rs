@@ -50,7 +50,7 @@ fn set(record: *const Record) {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// When a thread published which span: behind the first time, before the second.
+/// When a thread published which span: after the first time, before the second.
 type Line = (u64, u64, u64);
 
 fn work(number: u64, rounds: u64) -> (i32, Vec<Line>) {

@@ -5,7 +5,7 @@
  * DIR/none (missing) opened, getpgrp; and each 50th sleeps 3 ms. Renames itself to `counted-PID`
  * first. Prints its id; and at its beginning, nine times between and at its end, when it is (ns
  * since 1970), how many rounds it has made and how many sleeps: `mark0=NS:ROUNDS:SLEEPS`. There
- * are 2 ms without any of these calls before and behind each.
+ * are 2 ms without any of these calls before and after each.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 	long long began = now(CLOCK_MONOTONIC);
 	for (long long at = began; at < began + (long long)(seconds * 1e9); at += 1000000) {
 		struct timespec t = { at / 1000000000LL, at % 1000000000LL };
-		/* Behind the rate that was asked for after a wait: then as many as are due. */
+		/* After the rate that was asked for after a wait: then as many as are due. */
 		long due = (at - began) / 1e9 * rate;
 
 		if (marks < 10 && at - began >= marks * seconds * 1e8)

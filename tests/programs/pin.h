@@ -1,4 +1,4 @@
-/* Running on one CPU. Behind `#define _GNU_SOURCE`. */
+/* Running on one CPU. After `#define _GNU_SOURCE`. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
  * A process that makes few calls, and knows how many. `witness RATE SECONDS CPU`: so many getpgrp a
- * second, evenly (those of a millisecond together), on one CPU, or on any for -1; behind DELAY
+ * second, evenly (those of a millisecond together), on one CPU, or on any for -1; after DELAY
  * seconds, if there is a fourth argument. Prints its process id and how many it made.
  */
 #define _GNU_SOURCE
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 	long long began = now(), period = rate < 1000 ? 1000000000LL / rate : 1000000LL;
 	for (long long at = began; at < began + (long long)(seconds * 1e9); at += period) {
 		struct timespec t = { at / 1000000000LL, at % 1000000000LL };
-		/* Behind the rate that was asked for after a wait: then as many as are due. */
+		/* After the rate that was asked for after a wait: then as many as are due. */
 		long due = (at - began + period) / 1e9 * rate + 0.5;
 
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);

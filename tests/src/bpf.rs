@@ -128,10 +128,10 @@ fn next_id(command: i32, after: u32) -> io::Result<Option<u32>> {
 }
 
 /// Those of `objects` that the kernel still has, after it was given time to free them: that takes a
-/// grace period behind the last reference.
+/// grace period after the last reference.
 pub fn bpf_objects_left(objects: &[BpfObject]) -> Vec<BpfObject> {
     let mut left = objects.to_vec();
-    // They are freed after a grace period of the kernel, behind the last reference.
+    // They are freed after a grace period of the kernel, after the last reference.
     wait_until(PATIENCE, || {
         left.retain(BpfObject::is_loaded);
         left.is_empty()

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub struct Round {
     /// Before it changed what it published.
     pub before: u64,
-    /// Behind that.
+    /// After that.
     pub after: u64,
     /// What it published; 0: nothing.
     pub span: u64,
@@ -41,18 +41,18 @@ pub fn right(switches: &[Value], threads: &BTreeMap<u64, Vec<Round>>) -> (usize,
             continue;
         };
         let time = switch["mono_ns"].as_u64().expect("a time");
-        let behind = rounds.partition_point(|round| round.before <= time);
-        // Before its first round and behind its last one it publishes nothing, and then what is
+        let after = rounds.partition_point(|round| round.before <= time);
+        // Before its first round and after its last one it publishes nothing, and then what is
         // none.
-        let Some(round) = behind.checked_sub(1).map(|at| &rounds[at]) else { continue };
-        if behind == rounds.len() {
+        let Some(round) = after.checked_sub(1).map(|at| &rounds[at]) else { continue };
+        if after == rounds.len() {
             continue;
         }
         let shown = switch["span_id"].as_str().map(|text| u64::from_str_radix(text, 16));
         let shown = shown.map_or(0, |span| span.expect("hexadecimal"));
         // In the middle of a change it is the one, the other, or none.
         let may_be = if time <= round.after {
-            let before = behind.checked_sub(2).map_or(0, |at| rounds[at].span);
+            let before = after.checked_sub(2).map_or(0, |at| rounds[at].span);
             vec![before, round.span, 0]
         } else {
             vec![round.span]

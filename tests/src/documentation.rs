@@ -78,7 +78,7 @@ pub fn lines(page: &str) -> Vec<Line> {
     found
 }
 
-/// The commands of a line, each its words: quotes are taken off, what is behind `#` or a
+/// The commands of a line, each its words: quotes are taken off, what is after `#` or a
 /// redirection is left out, and a command in `$(…)` is one of its own.
 pub fn commands(line: &str) -> Vec<Vec<String>> {
     let mut all: Vec<Vec<String>> = vec![Vec::new()];
@@ -121,7 +121,7 @@ pub fn commands(line: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// The words from the program on, if the command runs one of ours: by itself, behind variables or
+/// The words from the program on, if the command runs one of ours: by itself, after variables or
 /// `sudo`, or in a container (`… -- flightctl`).
 pub fn ours(words: &[String]) -> Option<&[String]> {
     let at = words.iter().position(|word| PROGRAMS.contains(&&**word))?;

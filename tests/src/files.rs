@@ -14,9 +14,9 @@ use flightrec_store::{Content, FileReader, Kind, Store};
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     seq: u64,
-    /// The ring's counters before its first event, and behind its last.
+    /// The ring's counters before its first event, and after its last.
     before: Counts,
-    behind: Counts,
+    after: Counts,
 }
 
 /// The pieces of one ring of one session.
@@ -30,12 +30,12 @@ pub struct Tally {
     pub present: Counts,
     /// Events that are not, up to the last one that is.
     pub missing: Counts,
-    /// Where the ring's counters are behind the last event that is there.
+    /// Where the ring's counters are after the last event that is there.
     pub end: Counts,
 }
 
 impl RingPieces {
-    /// Lays the pieces one behind the other. Each says where its events stand among all of the
+    /// Lays the pieces one after the other. Each says where its events stand among all of the
     /// ring, so that it does not matter how often they were written, nor what became of the
     /// pages that they came from.
     ///
@@ -44,20 +44,20 @@ impl RingPieces {
     pub fn tally(&self) -> Tally {
         let sum = |counts: &Counts| counts.iter().sum::<u64>();
         let mut pieces = self.0.clone();
-        pieces.sort_by_key(|piece| (sum(&piece.before), sum(&piece.behind)));
+        pieces.sort_by_key(|piece| (sum(&piece.before), sum(&piece.after)));
         let mut tally = Tally { present: Counts::ZERO, missing: Counts::ZERO, end: Counts::ZERO };
         for piece in pieces {
-            if sum(&piece.behind) <= sum(&tally.end) {
+            if sum(&piece.after) <= sum(&tally.end) {
                 continue; // all of it is there already
             }
             let from = if sum(&piece.before) >= sum(&tally.end) { piece.before } else { tally.end };
-            let new = piece.behind.since(&from);
-            let new = new.unwrap_or_else(|| panic!("{piece:?} behind {tally:?}"));
+            let new = piece.after.since(&from);
+            let new = new.unwrap_or_else(|| panic!("{piece:?} after {tally:?}"));
             let gap = from.since(&tally.end);
-            let gap = gap.unwrap_or_else(|| panic!("{piece:?} behind {tally:?}"));
+            let gap = gap.unwrap_or_else(|| panic!("{piece:?} after {tally:?}"));
             tally.present = tally.present.plus(&new);
             tally.missing = tally.missing.plus(&gap);
-            tally.end = piece.behind;
+            tally.end = piece.after;
         }
         tally
     }
@@ -67,7 +67,7 @@ impl RingPieces {
     pub fn runs(&self) -> Vec<Range<u64>> {
         let sum = |counts: &Counts| counts.iter().sum::<u64>();
         let mut pieces: Vec<_> =
-            self.0.iter().map(|piece| sum(&piece.before)..sum(&piece.behind)).collect();
+            self.0.iter().map(|piece| sum(&piece.before)..sum(&piece.after)).collect();
         pieces.sort_by_key(|run| (run.start, run.end));
         let mut runs: Vec<Range<u64>> = Vec::new();
         for piece in pieces {
@@ -149,8 +149,8 @@ impl Files {
     fn add(&mut self, page: &Page) {
         let (header, summary) = (page.header(), page.summary());
         assert_eq!(summary.damage, None, "page {} of lane {}", header.seq, page.lane().name());
-        let behind = header.events.plus(&summary.counts);
-        let piece = Piece { seq: header.seq, before: header.events, behind };
+        let after = header.events.plus(&summary.counts);
+        let piece = Piece { seq: header.seq, before: header.events, after };
         self.rings.entry((header.session, page.lane(), header.cpu)).or_default().0.push(piece);
     }
 

@@ -52,7 +52,7 @@ pub fn ask(engine: &str, lake: &Path, questions: &[String]) -> Result<Vec<Answer
     drop(input);
     let output = child.wait_with_output()?;
     let text = String::from_utf8(output.stdout)?;
-    ensure!(output.status.success(), "{engine} failed behind {} answers", text.lines().count());
+    ensure!(output.status.success(), "{engine} failed after {} answers", text.lines().count());
     let answer = |line: &str| -> Result<Answer> {
         let value: Value = serde_json::from_str(line)?;
         Ok(Answer {

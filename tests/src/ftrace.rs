@@ -72,10 +72,10 @@ impl Traced<'_> {
 /// Linux 6.1): `comm-7  [001] d.s4.  1234.567890: name: fields`.
 pub fn traced(trace: &str) -> Vec<Traced<'_>> {
     let one = |line| -> Option<Traced<'_>> {
-        let (before, behind) = str::split_once(line, " [")?;
+        let (before, after) = str::split_once(line, " [")?;
         let tid = before.rsplit('-').next()?.trim().parse().ok()?;
-        let (cpu, behind) = behind.split_once(']')?;
-        let (head, event) = behind.split_once(": ")?;
+        let (cpu, after) = after.split_once(']')?;
+        let (head, event) = after.split_once(": ")?;
         let (seconds, micros) = head.rsplit(' ').next()?.split_once('.')?;
         let time =
             seconds.parse::<u64>().ok()? * 1_000_000_000 + micros.parse::<u64>().ok()? * 1000;

@@ -1,4 +1,4 @@
-//! Ctrl-C, without leaving anything behind.
+//! Ctrl-C, without leaving anything after.
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigSet, Signal};

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::process::repository;
 
-/// Compiles `tests/programs/NAME.c`, unless that is done already, with `flags` behind
+/// Compiles `tests/programs/NAME.c`, unless that is done already, with `flags` after
 /// `-O2 -Wall -Wextra -Werror -static -pthread`. The result stands in `target/test-programs`.
 ///
 /// # Panics

@@ -122,7 +122,7 @@ impl Recorder {
     }
 
     /// What is pinned of the recording: programs, maps and links in the kernel. To be kept, and
-    /// given to [`crate::bpf_objects_left`] behind the recorder's end.
+    /// given to [`crate::bpf_objects_left`] after the recorder's end.
     ///
     /// # Panics
     /// If the pins can't be read.

@@ -190,7 +190,7 @@ impl S3Server {
         Ok(server)
     }
 
-    /// Starts it again behind [`Self::kill`], at the same port.
+    /// Starts it again after [`Self::kill`], at the same port.
     pub fn restart(&mut self) -> Result<()> {
         self.kill();
         let packages = repository().join("target/judges/s3");

@@ -12,7 +12,7 @@ use crate::command::{read, run as run_command};
 use crate::setup::{self, Scope};
 use crate::{deb, reproducible, rpm, sbom, tarball};
 
-/// The list of sums; its signature has `.sig` behind it.
+/// The list of sums; its signature has `.sig` after it.
 const SUMS: &str = "SHA256SUMS";
 /// The commit that it was made of, so that a stranger can make it again.
 const COMMIT: &str = "COMMIT";
@@ -120,7 +120,7 @@ mod tests {
             fs::write(self.folder().join("flightrec-signers"), line).unwrap();
         }
 
-        /// Whether the page's command that begins so passes, with `more` behind its first words.
+        /// Whether the page's command that begins so passes, with `more` after its first words.
         fn passes(&self, begins: &str, more: &str) -> bool {
             // It may go on in the next line.
             let page = PAGE.replace("\\\n", "");

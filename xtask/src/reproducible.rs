@@ -69,7 +69,7 @@ fn told<'p>(program: &[u8], places: &'p [PathBuf]) -> Option<&'p Path> {
     places.iter().find(has).map(PathBuf::as_path)
 }
 
-/// Flags for the Rust compiler, one behind the other as in `CARGO_ENCODED_RUSTFLAGS`; `first`: what
+/// Flags for the Rust compiler, one after the other as in `CARGO_ENCODED_RUSTFLAGS`; `first`: what
 /// is wanted beside them.
 pub(crate) fn rust_flags(first: &[&str]) -> String {
     let flag = |(from, to): (PathBuf, _)| format!("--remap-path-prefix={}={to}", from.display());
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_name_both_places_behind_what_is_wanted() {
+    fn flags_name_both_places_after_what_is_wanted() {
         let flags = rust_flags(&["-Ctarget-feature=+crt-static"]);
         let mut words = flags.split(SEPARATOR);
         assert_eq!(words.next(), Some("-Ctarget-feature=+crt-static"));

@@ -59,7 +59,7 @@ fn mean(values: &[f64]) -> (f64, f64) {
 /// What a loss of the usual load is, and whether the recorder's own account tells the same.
 pub(super) fn paced(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
     const SECONDS: f64 = 4.0;
-    // Behind it the first round of the drain is over, which opens a file and puts the table of
+    // After it the first round of the drain is over, which opens a file and puts the table of
     // threads into it: once, not each time.
     const START: Duration = Duration::from_secs(3);
     let (mut lost, mut asked_time, mut probes, mut daemon) =
@@ -129,7 +129,7 @@ pub(super) fn paced(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
 
 /// What hammers lose beside a recorder, percent of their throughput.
 struct Loss {
-    /// Behind the first second, against the same without a recorder before and after; mean of all
+    /// After the first second, against the same without a recorder before and after; mean of all
     /// rounds.
     lost: f64,
     /// Half of its 95 % confidence interval.
@@ -155,7 +155,7 @@ impl Loss {
     }
 }
 
-/// Lets hammers run on these CPUs without a recorder and with one in turns, `seconds` behind the
+/// Lets hammers run on these CPUs without a recorder and with one in turns, `seconds` after the
 /// first with it.
 fn loss(
     load: &Load,
@@ -240,7 +240,7 @@ pub(super) fn hammer(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
     })?;
     let first = Promise::new(
         "system calls without end on every CPU, total = per_cpu = 2%: at most 3 % lost over 20 s \
-         behind the first",
+         after the first",
         lost.lost <= 3.0 && lost.is_told(),
         lost.to_string(),
     );

@@ -131,7 +131,7 @@ impl Histogram {
     }
 
     /// How many values are between two powers of two, from the least such that holds any to the
-    /// greatest: the first value (a power of two, or 0), the one behind the last, the count.
+    /// greatest: the first value (a power of two, or 0), the one after the last, the count.
     pub fn powers(&self) -> Vec<(u64, u64, u64)> {
         let mut out: Vec<(u64, u64, u64)> = Vec::new();
         let (Some((first, _)), Some((last, _))) = (self.buckets.first(), self.buckets.last())

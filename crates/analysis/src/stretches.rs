@@ -1,4 +1,4 @@
-//! What threads did, stretch by stretch, each wait with the stack that comes behind it.
+//! What threads did, stretch by stretch, each wait with the stack that comes after it.
 //!
 //! The recorder takes the kernel stack of a long wait when the thread runs again. So a wait is held
 //! back until its thread has run: it is given then, with its stack if there is one.
@@ -208,7 +208,7 @@ impl<T: Clone> Stretches<T> {
         }
     }
 
-    /// What is known of the end of a thread's wait, right behind the event that woke it.
+    /// What is known of the end of a thread's wait, right after the event that woke it.
     pub fn note_woken(&mut self, tid: u32, woken: Woken) {
         if let Some(waited) = self.threads.account(tid).and_then(|of| of.waited.as_mut()) {
             waited.woken = woken;
@@ -228,7 +228,7 @@ impl<T: Clone> Stretches<T> {
         self.threads.miss(gap, &mut self.ready);
     }
 
-    /// It is `now`, behind all events: gives what goes on.
+    /// It is `now`, after all events: gives what goes on.
     pub fn settle(&mut self, now: u64) {
         let Ready { stretches, runs } = &mut self.ready;
         self.threads.settle(now, |account, interval| {

@@ -132,7 +132,7 @@ impl<A: Default> Threads<A> {
         }
     }
 
-    /// Events are missing behind `gap.from`. Call it when all events up to that time were taken,
+    /// Events are missing after `gap.from`. Call it when all events up to that time were taken,
     /// and before the first one that the gap [begins before](Gap::begins_before).
     pub fn miss(&mut self, gap: &Gap, to: &mut impl Observer<Account = A>) {
         let is_lost = gap.missing() != Some(0);

@@ -97,7 +97,7 @@ fn a_story_of_any_length_has_bounds() {
                 let (tid, _) = part.worst_of(&Subject::default(), &Numbers).unwrap();
                 let answer = part.answer(tid, &Numbers);
                 // That it is a part is no doubt of its own.
-                let has_all = answer.doubts.iter().all(|doubt| !doubt.contains("those behind"));
+                let has_all = answer.doubts.iter().all(|doubt| !doubt.contains("those after"));
                 assert!(has_all, "{:#?}", answer.doubts);
                 parts += 1;
             }

@@ -39,7 +39,7 @@ pub struct Chrome {
     open: FxHashSet<u32>,
     /// What runs on each CPU, and since when.
     running: FxHashMap<u16, (u32, Comm, u64)>,
-    /// Nobody knows behind a gap who runs: until when, by CPU.
+    /// Nobody knows after a gap who runs: until when, by CPU.
     sched_gaps: FxHashMap<u16, Vec<u64>>,
     is_begun: bool,
 }

@@ -83,7 +83,7 @@ pub trait Words: Send {
     /// Name of the error that a call returned, as in `ENOENT`; `None`: it did not fail.
     fn error(&mut self, call: &Call, ret: i64) -> Option<&str>;
 
-    /// Gives each field of any other event: what `flightctl dump --format jsonl` has of it behind
+    /// Gives each field of any other event: what `flightctl dump --format jsonl` has of it after
     /// what every event has.
     fn fields(
         &mut self,
@@ -119,14 +119,14 @@ pub trait Exporter: Send {
     /// No more events come.
     fn end(&mut self, out: &mut Vec<u8>) -> Result<(), ExportError>;
 
-    /// Appends what stands behind what [`Self::end`] made, some of it; `false`: there was none
+    /// Appends what stands after what [`Self::end`] made, some of it; `false`: there was none
     /// left.
     fn more(&mut self, out: &mut Vec<u8>) -> Result<bool, ExportError> {
         let _ = out;
         Ok(false)
     }
 
-    /// What the format had no place for, in sentences; asked for behind [`Self::end`].
+    /// What the format had no place for, in sentences; asked for after [`Self::end`].
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }

@@ -2,7 +2,7 @@
 //!
 //! The notation of `flightctl dump --format jsonl`: printable characters stand for themselves;
 //! every other byte (of control characters, of invalid UTF-8, of characters that change how what is
-//! around them looks) is three octal digits behind a `\`; a `\` has another before it. Every byte
+//! around them looks) is three octal digits after a `\`; a `\` has another before it. Every byte
 //! can be had back.
 
 use std::borrow::Cow;
@@ -65,8 +65,8 @@ mod tests {
             let text = printable(&bytes);
             prop_assert!(text.chars().all(|c| !is_unseen(c)));
             let (mut back, mut rest) = (Vec::new(), text.as_bytes());
-            while let Some((first, behind)) = rest.split_first() {
-                let (byte, used) = match (first, behind) {
+            while let Some((first, after)) = rest.split_first() {
+                let (byte, used) = match (first, after) {
                     (b'\\', [b'\\', ..]) => (b'\\', 2),
                     (b'\\', [a, b, c, ..]) => {
                         let digit = |d: &u8| u32::from(d - b'0');

@@ -89,7 +89,7 @@ impl Redact {
         text
     }
 
-    /// A text without what is hidden, of so many bytes at most; `...` stands behind one that is cut.
+    /// A text without what is hidden, of so many bytes at most; `...` stands after one that is cut.
     /// What is hidden goes first: of a text that was cut, a pattern would not match what is left.
     pub fn cut(&self, text: &str, most: usize) -> String {
         let mut text = self.text(text).into_owned();
@@ -122,7 +122,7 @@ impl Redact {
                 }
                 Cow::Borrowed(_) => false,
             },
-            // All of them: none may be left out behind the first.
+            // All of them: none may be left out after the first.
             Value::Array(of) => {
                 of.iter_mut().filter_map(|of| self.value(of).then_some(())).count() > 0
             }

@@ -1,4 +1,4 @@
-//! A document in pages: cut into chunks of [`CHUNK_BYTES`], one behind each page's header, with the
+//! A document in pages: cut into chunks of [`CHUNK_BYTES`], one after each page's header, with the
 //! bookkeeping in the header's counters ([`meta_field`]). Lanes `meta` and `descriptors` are
 //! written so.
 //!

@@ -38,7 +38,7 @@ pub enum Request {
     /// Answered by [`Response::Meta`], any number of [`Response::Pages`], then [`Response::End`].
     /// Ring pages that may hold events of the window, oldest first in each ring; all pages of the
     /// task lane, which tells names; all pages of the slot table; and those of the descriptor
-    /// snapshots that were taken in the window, of the first behind it, and of one that is
+    /// snapshots that were taken in the window, of the first after it, and of one that is
     /// taken now if the last is old.
     Pages {
         /// Start of the window, ns of `CLOCK_MONOTONIC`; 0: from the oldest page.
@@ -122,7 +122,7 @@ pub struct NewProbe {
     pub offsets: Vec<u64>,
     /// Whether returns are recorded as well.
     pub returns: bool,
-    /// The marks, behind the functions: one event each.
+    /// The marks, after the functions: one event each.
     pub marks: Vec<NewMark>,
 }
 
@@ -209,7 +209,7 @@ pub enum Response {
     Status(Box<Status>),
     /// Metadata document (JSON, see [`crate::meta`]) of the recording.
     Meta(String),
-    /// Whole pages, one behind the other.
+    /// Whole pages, one after the other.
     Pages(Vec<u8>),
     /// All pages are through.
     End(Totals),
@@ -600,7 +600,7 @@ pub fn pages_head(bytes: usize) -> Result<Vec<u8>, FrameError> {
     Ok([&(length as u32).to_le_bytes(), VERSION.to_le_bytes().as_slice(), &head].concat())
 }
 
-/// The pages of a [`Response::Pages`] in place, given what stands behind a frame's length; `None`
+/// The pages of a [`Response::Pages`] in place, given what stands after a frame's length; `None`
 /// for any other message, right or wrong, which is for [`decode`].
 pub fn pages(frame: &[u8]) -> Option<&[u8]> {
     let (version, body) = frame.split_first_chunk::<2>()?;
@@ -622,7 +622,7 @@ pub fn length(prefix: [u8; 4], limit: usize) -> Result<usize, FrameError> {
     Ok(length)
 }
 
-/// Decodes what stands behind a frame's length. Takes no more memory than a few times the frame.
+/// Decodes what stands after a frame's length. Takes no more memory than a few times the frame.
 pub fn decode<M: Decode<()>>(frame: &[u8]) -> Result<M, FrameError> {
     let Some((version, body)) = frame.split_first_chunk::<2>() else {
         return Err(FrameError::Malformed("no version".into()));
@@ -635,7 +635,7 @@ pub fn decode<M: Decode<()>>(frame: &[u8]) -> Result<M, FrameError> {
     match bincode::decode_from_slice(body, config) {
         Ok((message, used)) if used == body.len() => Ok(message),
         Ok((_, used)) => {
-            Err(FrameError::Malformed(format!("{} bytes behind the message", body.len() - used)))
+            Err(FrameError::Malformed(format!("{} bytes after the message", body.len() - used)))
         }
         Err(e) => Err(FrameError::Malformed(e.to_string())),
     }

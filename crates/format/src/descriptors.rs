@@ -163,7 +163,7 @@ impl Socket {
     }
 }
 
-/// A path without what stands behind its end; an abstract name, which begins with a NUL, whole.
+/// A path without what stands after its end; an abstract name, which begins with a NUL, whole.
 fn unix_name(name: &[u8]) -> &[u8] {
     match name.iter().position(|b| *b == 0) {
         Some(end) if end > 0 => name.get(..end).unwrap_or_default(),
@@ -243,7 +243,7 @@ impl Snapshot {
         for _ in 0..count {
             tables.push(Table::read(&mut from, objects.len())?);
         }
-        // What stands behind is of a later release.
+        // What stands after is of a later release.
         Ok(Self { begin, end, left_out, objects, tables })
     }
 }

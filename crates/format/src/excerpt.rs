@@ -12,7 +12,7 @@ pub struct Excerpt<'p> {
     pub page: &'p Page,
     /// Events at its beginning that are left out.
     pub skip: u64,
-    /// Most events behind these.
+    /// Most events after these.
     pub take: u64,
 }
 

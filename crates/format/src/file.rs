@@ -59,7 +59,7 @@ pub fn open(path: &Path) -> Result<File, OpenError> {
     }))
 }
 
-/// The first stretch of a file of `size` bytes, at `from` or behind, that is no hole: from where to
+/// The first stretch of a file of `size` bytes, at `from` or after, that is no hole: from where to
 /// where. `None`: there is none. Holes read as zeros, and may be a thousand times what is in the
 /// file. Threads may ask at a time.
 pub fn data(file: &File, from: u64, size: u64) -> Option<(u64, u64)> {

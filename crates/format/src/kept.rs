@@ -114,7 +114,7 @@ pub fn before(page: &Page, seq: u64, opened: u64) -> Option<Page> {
     Page::new(bytes).ok()
 }
 
-/// Where the first event at or behind a moment begins, with what belongs to it, as
+/// Where the first event at or after a moment begins, with what belongs to it, as
 /// [`PageHeader::used`] counts.
 fn position(page: &Page, time: u64) -> u32 {
     let header = page.header();

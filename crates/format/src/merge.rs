@@ -62,7 +62,7 @@ pub struct Merge<S: Stream> {
     until: StreamPosition,
 }
 
-/// Behind all events.
+/// After all events.
 const END: StreamPosition = (u64::MAX, u16::MAX, usize::MAX);
 
 impl<S: Stream> Merge<S> {

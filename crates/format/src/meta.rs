@@ -221,7 +221,7 @@ impl From<Symbol> for (u32, u32, String) {
 pub struct Binary {
     /// Its number in the recording's samples ([`crate::abi::record::sample`]).
     pub number: u16,
-    /// Its build id, 40 hexadecimal digits; behind shorter ones are zeros.
+    /// Its build id, 40 hexadecimal digits; after shorter ones are zeros.
     pub build_id: String,
     /// Its path as the recorder sees it; empty: not known.
     pub path: String,

@@ -20,7 +20,7 @@ use crate::encode::put_header;
 /// that was stopped between reading its clock and storing.
 pub const PROVISIONAL_NS: u64 = 10_000_000;
 
-/// Where a page's own records begin: behind the header, and behind what a part repeats.
+/// Where a page's own records begin: after the header, and after what a part repeats.
 pub fn start(header: &PageHeader) -> u32 {
     let bytes = usize::from(header.header_len) + 8 * usize::from(header.flags & part_flag::CONTEXT);
     (bytes / UNIT) as u32
@@ -156,7 +156,7 @@ fn records(page: &Page) -> Records<'_> {
     Records::new(used.unwrap_or_default())
 }
 
-/// The next record, and at which byte behind the header it begins; `None` also where its length is
+/// The next record, and at which byte after the header it begins; `None` also where its length is
 /// damaged.
 fn next<'a>(records: &mut Records<'a>) -> Option<(usize, Record<'a>)> {
     let at = records.at();

@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(read(10, 4, true), Value::Signed(-2));
         assert_eq!(read(10, 4, false), Value::Unsigned(0xffff_fffe));
         assert_eq!(read(14, 2, false), Value::Unsigned(0x201));
-        assert_eq!(read(14, 4, false), Value::Missing, "behind the end");
+        assert_eq!(read(14, 4, false), Value::Missing, "after the end");
         assert_eq!(read(0, 4, false), Value::Missing, "of the common fields nothing is recorded");
     }
 

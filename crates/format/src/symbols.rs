@@ -27,13 +27,13 @@ impl Symbols {
         Self { functions }
     }
 
-    /// What a frame is in; `None` where the recording does not tell. A return address is behind a
+    /// What a frame is in; `None` where the recording does not tell. A return address is after a
     /// call, which may be a function's last instruction.
     pub fn find(&self, frame: u32) -> Option<Frame<'_>> {
         let call = frame.wrapping_sub(1);
-        let behind = self.functions.partition_point(|function| function.at <= call);
-        // Numbers begin anew behind the greatest, maybe in the middle of the last function.
-        let function = match behind.checked_sub(1) {
+        let after = self.functions.partition_point(|function| function.at <= call);
+        // Numbers begin anew after the greatest, maybe in the middle of the last function.
+        let function = match after.checked_sub(1) {
             Some(place) => self.functions.get(place),
             None => self.functions.last(),
         }?;

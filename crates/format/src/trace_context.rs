@@ -60,15 +60,15 @@ pub fn trace_id(text: &[u8]) -> Option<[u8; 16]> {
     }
 }
 
-/// A value, and the byte behind it.
-fn parse(value: &[u8], behind: Option<&u8>) -> Option<Said> {
+/// A value, and the byte after it.
+fn parse(value: &[u8], after: Option<&u8>) -> Option<Said> {
     let mut parts = value.split(|byte| *byte == b'-');
     let [version] = digits(parts.next()?)?;
     let trace: [u8; 16] = digits(parts.next()?)?;
     let span: [u8; 8] = digits(parts.next()?)?;
     let [flags] = digits(parts.next()?)?;
-    // Later versions may have more fields behind.
-    let ends = match behind {
+    // Later versions may have more fields after.
+    let ends = match after {
         Some(b'-') => version != 0,
         Some(byte) => !byte.is_ascii_alphanumeric(),
         None => true,

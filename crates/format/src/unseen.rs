@@ -18,10 +18,10 @@ pub fn visible(text: impl AsRef<str>) -> String {
     let text = text.as_ref();
     let mut out = Vec::with_capacity(text.len() + 16);
     for (at, c) in text.char_indices() {
-        let behind = at + c.len_utf8();
-        let bytes = text.as_bytes().get(at..behind).unwrap_or_default();
+        let after = at + c.len_utf8();
+        let bytes = text.as_bytes().get(at..after).unwrap_or_default();
         if is_unseen(c) {
-            let digit_follows = text.as_bytes().get(behind).is_some_and(u8::is_ascii_digit);
+            let digit_follows = text.as_bytes().get(after).is_some_and(u8::is_ascii_digit);
             for byte in bytes {
                 escape_byte(*byte, digit_follows, &mut out);
             }

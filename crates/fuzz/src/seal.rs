@@ -1,4 +1,4 @@
-//! Checksums made right again, so that what is behind them is reached.
+//! Checksums made right again, so that what is after them is reached.
 
 /// In a block's header: how many pages it holds.
 const PAGES: usize = 14;

@@ -108,7 +108,7 @@ fn description() -> Result<Vec<Bytes>> {
         .collect())
 }
 
-/// The metadata's pages, one behind the other.
+/// The metadata's pages, one after the other.
 pub fn meta_pages() -> Result<Vec<Vec<u8>>> {
     Ok(vec![description()?.iter().flat_map(|page| page.iter().copied()).collect()])
 }

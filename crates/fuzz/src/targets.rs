@@ -25,7 +25,7 @@ pub(crate) struct Target {
     pub(crate) seeds: fn() -> Result<Vec<Vec<u8>>>,
     /// Goes as far with an input as the product does.
     pub(crate) run: fn(&[u8]) -> Result<()>,
-    /// Makes checksums right again, so that what is behind them is reached.
+    /// Makes checksums right again, so that what is after them is reached.
     pub(crate) seal: Option<fn(&mut [u8])>,
 }
 

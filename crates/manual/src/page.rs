@@ -2,7 +2,7 @@
 
 use roff::{Roff, bold, roman};
 
-/// Behind a page's name, in its foot.
+/// After a page's name, in its foot.
 pub(crate) const SOURCE: &str = concat!("flightrec ", env!("CARGO_PKG_VERSION"));
 /// In place of a date, so that the same source makes the same pages; an empty argument would not be
 /// written.

@@ -17,7 +17,7 @@ pub enum BootArg {
     FromFirst(usize),
     /// Counted back from the last, which is 0.
     FromLast(usize),
-    /// So many behind (or, negative, before) the one of this id.
+    /// So many after (or, negative, before) the one of this id.
     Id(BootId, i64),
 }
 
@@ -55,7 +55,7 @@ impl FromStr for BootArg {
     }
 }
 
-/// An id with what stands behind it: 32 digits, or 36 characters with hyphens between.
+/// An id with what stands after it: 32 digits, or 36 characters with hyphens between.
 fn split(text: &str) -> Option<(&str, &str)> {
     [36, 32].into_iter().find_map(|length| {
         let (id, rest) = text.split_at_checked(length)?;

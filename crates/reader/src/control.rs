@@ -65,7 +65,7 @@ pub enum ControlError {
 pub struct Client {
     stream: UnixStream,
     path: PathBuf,
-    /// The frame that came last, behind its length.
+    /// The frame that came last, after its length.
     frame: Vec<u8>,
 }
 

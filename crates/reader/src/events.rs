@@ -60,7 +60,7 @@ struct Stretch {
     events: Merge<Since<IntoEvents>>,
     /// Those before this moment are taken.
     until: u64,
-    /// Another stretch of the window comes behind it.
+    /// Another stretch of the window comes after it.
     goes_on: bool,
 }
 
@@ -119,7 +119,7 @@ impl Events {
         let wall = recording.wall_clock(clock.wall_offset);
         let windows = chapter.windows(&wall);
         // Of a stretch before the window nothing is told.
-        if !windows.is_empty() || !joins.is_some_and(|joins| joins.behind) {
+        if !windows.is_empty() || !joins.is_some_and(|joins| joins.after) {
             let report = |window| Report::new(recording, window, clock.now);
             self.reports.extend(coverage::told(&windows).iter().map(report));
         }
@@ -132,13 +132,13 @@ impl Events {
         let lead = if self.everything { 0 } else { with_leads(shown.hull()).from };
         let mut from = with_leads(shown.hull()).from;
         if let Some(joins) = joins {
-            until = if joins.behind { joins.until } else { until.min(joins.until) };
+            until = if joins.after { joins.until } else { until.min(joins.until) };
             from = joins.from;
         }
         if self.everything && !joins.is_some_and(|joins| joins.before) {
             from = 0;
         }
-        let goes_on = joins.is_some_and(|joins| joins.behind);
+        let goes_on = joins.is_some_and(|joins| joins.after);
         let end = if goes_on { until } else { u64::MAX };
         let mut holes = coverage::holes(recording, Window { from, until: end });
         holes.begin(lead);

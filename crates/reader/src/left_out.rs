@@ -18,7 +18,7 @@ use flightrec_format::ring::LaneStream;
 
 use crate::source::Recording;
 
-/// A thread from its birth to its end. Its id has others before and behind: a storm of threads uses
+/// A thread from its birth to its end. Its id has others before and after: a storm of threads uses
 /// up all 32,768 ids that Linux hands out by default within seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Life {
@@ -96,7 +96,7 @@ impl Lives {
         }
     }
 
-    /// The id's life goes on behind `time`, as another thread's that took its birth over too
+    /// The id's life goes on after `time`, as another thread's that took its birth over too
     /// (`de_thread`, fs/exec.c, Linux 6.1).
     fn take_over(&mut self, tid: u32, time: u64) {
         let at = self.all.partition_point(|life| (life.tid, life.began) <= (tid, time));

@@ -1,5 +1,5 @@
 //! What the recorder's checkpoints add to what pages can vouch for: counters at moments before the
-//! first page, behind the last one, and between.
+//! first page, after the last one, and between.
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, PageHeader, REFUSALS};
@@ -49,7 +49,7 @@ pub(crate) fn coverage(recording: &Recording, stream: &LaneStream, scope: &Scope
     coverage
 }
 
-/// `coverage` of `stream`, where the counters were known at moments before, between and behind its
+/// `coverage` of `stream`, where the counters were known at moments before, between and after its
 /// pages: what is missing is then known from one such moment to the next.
 fn refine(coverage: &mut Coverage, stream: &LaneStream, recording: &Recording) {
     let points = points(recording, stream.lane(), stream.cpu());
@@ -144,11 +144,11 @@ fn parted(gap: &Gap, pages: &[Page], points: &[Point]) -> Vec<Gap> {
     parts
 }
 
-/// A stretch of loss behind a page: all was there until the last moment at which no more was
+/// A stretch of loss after a page: all was there until the last moment at which no more was
 /// counted than there is, and what was refused before then is known by itself.
 fn shortened(gap: Gap, stream: &LaneStream, points: &[Point]) -> Vec<Gap> {
-    let behind = stream.pages().partition_point(|page| part::begins(page) < gap.until);
-    let Some(page) = behind.checked_sub(1).and_then(|at| stream.pages().get(at)) else {
+    let after = stream.pages().partition_point(|page| part::begins(page) < gap.until);
+    let Some(page) = after.checked_sub(1).and_then(|at| stream.pages().get(at)) else {
         return vec![gap];
     };
     let header = page.header();
@@ -177,7 +177,7 @@ fn less<const N: usize>(later: &[u64; N], earlier: &[u64; N]) -> [u64; N] {
     out
 }
 
-/// The source holds less than the recorder put into it: what came behind the last page is missing,
+/// The source holds less than the recorder put into it: what came after the last page is missing,
 /// not newer.
 pub(crate) fn is_missing(coverage: &mut Coverage) {
     for gap in &mut coverage.gaps {

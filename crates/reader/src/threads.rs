@@ -310,7 +310,7 @@ mod tests {
         threads.apply(&events[0]);
         assert_eq!(threads.comm(7, 0, 50), b"ls");
         threads.apply(&events[1]);
-        assert_eq!(threads.comm(7, 0, 61), b"ls", "its last switch comes behind its exit");
+        assert_eq!(threads.comm(7, 0, 61), b"ls", "its last switch comes after its exit");
     }
 
     #[test]

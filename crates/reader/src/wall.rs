@@ -83,7 +83,7 @@ impl WallClock {
     pub fn learn<'a>(&mut self, headers: impl Iterator<Item = &'a PageHeader>, meta: &Meta) {
         let tai_offset = |mono| meta.tai_offset(mono);
         let (last, known) = self.steps.last().copied().unwrap_or_default();
-        // A clock without steps behind the last one stays as it is.
+        // A clock without steps after the last one stays as it is.
         let later = Self::new(headers.filter(|header| header.base_mono > last), tai_offset, known);
         for (mono, offset) in later.steps {
             let known = self.steps.last().map_or(0, |(_, known)| *known);
@@ -106,13 +106,13 @@ impl WallClock {
     /// Another step's turn.
     #[cold]
     fn turn(&mut self, mono: u64) {
-        let behind = self.steps.partition_point(|(from, _)| *from <= mono);
+        let after = self.steps.partition_point(|(from, _)| *from <= mono);
         // Before the first page the clock is taken to have run as it did there.
-        let (from, offset) = match behind.checked_sub(1).and_then(|at| self.steps.get(at)) {
+        let (from, offset) = match after.checked_sub(1).and_then(|at| self.steps.get(at)) {
             Some(step) => *step,
             None => (0, self.steps.first().map_or(0, |(_, offset)| *offset)),
         };
-        let until = self.steps.get(behind).map_or(u64::MAX, |(from, _)| *from);
+        let until = self.steps.get(after).map_or(u64::MAX, |(from, _)| *from);
         (self.from, self.length, self.offset) = (from, until - from, offset);
     }
 
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_day_are_found_behind_a_sleep() {
+    fn times_of_day_are_found_after_a_sleep() {
         let clock = slept();
         let window = |since, until| {
             clock.windows(Edge::Wall((since * S) as i64), Edge::Wall((until * S) as i64), 40 * S)

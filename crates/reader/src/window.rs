@@ -43,7 +43,7 @@ pub fn nanos(duration: Duration) -> u64 {
 pub struct Window {
     /// First ns of it.
     pub from: u64,
-    /// First ns behind it.
+    /// First ns after it.
     pub until: u64,
 }
 

@@ -64,8 +64,8 @@ impl Windows {
     }
 
     fn is_in_others(&self, time: u64) -> bool {
-        let behind = self.others.partition_point(|window| window.from <= time);
-        behind
+        let after = self.others.partition_point(|window| window.from <= time);
+        after
             .checked_sub(1)
             .and_then(|at| self.others.get(at))
             .is_some_and(|window| window.contains(time))

@@ -105,7 +105,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The keys of a table and of those in it. `before`: its own key with a dot behind it.
+/// The keys of a table and of those in it. `before`: its own key with a dot after it.
 fn collect(before: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
     for (key, value) in table {
         let name = format!("{before}{}", key.get_ref());
@@ -131,7 +131,7 @@ fn collect(before: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
 fn without_number(key: &str) -> String {
     match key.split_once('[') {
         Some((before, rest)) => {
-            format!("{before}{}", rest.split_once(']').map_or("", |(_, behind)| behind))
+            format!("{before}{}", rest.split_once(']').map_or("", |(_, after)| after))
         }
         None => key.to_owned(),
     }

@@ -7,7 +7,7 @@ use flightrec_settings::{Size, Span};
 
 use crate::hour::Hour;
 
-/// Behind the options; the manual page has each paragraph as a section.
+/// After the options; the manual page has each paragraph as a section.
 const AFTER: &str = "\
 Examples:
   flight-ship --check

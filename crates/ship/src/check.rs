@@ -21,7 +21,7 @@ const TRIAL: usize = 64 << 10;
 /// What came of a step: what is so, or what is wrong.
 type Step = Result<String, String>;
 
-/// Goes through all steps, also behind one that failed; `say` is given each as a line. Whether all
+/// Goes through all steps, also after one that failed; `say` is given each as a line. Whether all
 /// went well.
 pub async fn check(config: &Config, state_dir: &Path, mut say: impl FnMut(&str)) -> bool {
     let mut fine = true;

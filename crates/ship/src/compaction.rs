@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn which_hours() {
-        // At a quarter past seven, half an hour behind its end, five o'clock is the last one.
+        // At a quarter past seven, half an hour after its end, five o'clock is the last one.
         assert_eq!(of(&["--since", "3h"]).unwrap(), ["2026-11-25T04", "2026-11-25T05"]);
         let all = of(&["--since", "3h", "--settle", "10m"]).unwrap();
         assert_eq!(all, ["2026-11-25T04", "2026-11-25T05", "2026-11-25T06"]);

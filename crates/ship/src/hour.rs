@@ -29,7 +29,7 @@ impl Hour {
         self.next().start()
     }
 
-    /// The one behind it.
+    /// The one after it.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))

@@ -1,4 +1,4 @@
-//! How much may be uploaded: bytes a second, bytes a day; and how long the pauses are behind
+//! How much may be uploaded: bytes a second, bytes a day; and how long the pauses are after
 //! failures. Nothing here has a clock: who asks says what time it is.
 
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub fn until_tomorrow(wall: i64) -> Duration {
     Duration::from_nanos((day - wall.rem_euclid(day)) as u64)
 }
 
-/// Pauses behind failures.
+/// Pauses after failures.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     least: Duration,

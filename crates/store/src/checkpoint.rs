@@ -94,7 +94,7 @@ impl Checkpoint {
                 put_varint(*value, &mut out);
             }
         }
-        // Behind them what lanes of more kinds have, so that a file without is as it always was.
+        // After them what lanes of more kinds have, so that a file without is as it always was.
         let further = |ring: &RingMark| {
             let last = ring.events.present().last().map_or(0, |(index, _)| index + 1);
             last.saturating_sub(HEADER_KINDS)

@@ -15,7 +15,7 @@ use crate::reader::FileReader;
 /// `CLOCK_MONOTONIC`. At most one block more than `most` pages is in memory at a time.
 ///
 /// `blocks` are blocks of pages in the order of their first events; `last` are the last pages of
-/// the slice before, behind which something may be missing. What is damaged is missing, as for any
+/// the slice before, after which something may be missing. What is damaged is missing, as for any
 /// reader.
 pub fn slice<'f>(
     session: u64,

@@ -1,4 +1,4 @@
-//! Finding the blocks of a file that has no index: from header to header, and behind damage by
+//! Finding the blocks of a file that has no index: from header to header, and after damage by
 //! their tag.
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use crate::index;
 
 /// Bytes that are looked through at once.
 const WINDOW: usize = 1 << 20;
-/// Most damages that are told one by one; the last stands for all behind it.
+/// Most damages that are told one by one; the last stands for all after it.
 const DAMAGES_MAX: usize = 65_536;
 
 /// What a walk found.
@@ -74,7 +74,7 @@ impl<'a> Walker<'a> {
             self.walk.blocks.push(block);
             return Ok(end);
         }
-        // Bytes are missing in it, or behind it: what comes next may stand anywhere behind its
+        // Bytes are missing in it, or after it: what comes next may stand anywhere after its
         // header.
         let next = self.next(block.data())?;
         let what = if next == self.size && end > self.size { What::Cut } else { What::Bytes };
@@ -82,7 +82,7 @@ impl<'a> Walker<'a> {
         Ok(next)
     }
 
-    /// Goes on at the next block behind bytes that are none.
+    /// Goes on at the next block after bytes that are none.
     fn search(&mut self, damaged: u64, from: u64) -> io::Result<u64> {
         let next = self.next(from)?;
         // A header's beginning at the very end is a cut like one within the data.
@@ -105,7 +105,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The block header at an offset: of this session, and behind the blocks before.
+    /// The block header at an offset: of this session, and after the blocks before.
     fn found(&self, at: u64) -> io::Result<Option<FoundBlock>> {
         let Some(head) = self.read::<HEAD>(at)? else { return Ok(None) };
         Ok(block::BlockHeader::parse(&head).filter(|found| match found {
@@ -118,7 +118,7 @@ impl<'a> Walker<'a> {
         }))
     }
 
-    /// Whether a block, or the end of the file, stands behind data that begin at the block `at`.
+    /// Whether a block, or the end of the file, stands after data that begin at the block `at`.
     fn follows(&self, at: u64, length: u32) -> io::Result<bool> {
         let end = at + HEAD as u64 + u64::from(length);
         Ok(end == self.size || end < self.size && self.is_known(end)?)
@@ -151,7 +151,7 @@ impl<'a> Walker<'a> {
         Ok(hasher.finalize() == block.header.data_crc)
     }
 
-    /// Where the next block header, or the index, begins at or behind `from`; the end of the file
+    /// Where the next block header, or the index, begins at or after `from`; the end of the file
     /// where none does.
     fn next(&self, from: u64) -> io::Result<u64> {
         let mut buffer = vec![0; WINDOW.min(self.size.saturating_sub(from) as usize)];
@@ -182,7 +182,7 @@ impl<'a> Walker<'a> {
         Ok(self.size)
     }
 
-    /// Bytes at an offset; `None` behind the end.
+    /// Bytes at an offset; `None` after the end.
     fn read<const N: usize>(&self, at: u64) -> io::Result<Option<[u8; N]>> {
         if at.saturating_add(N as u64) > self.size {
             return Ok(None);

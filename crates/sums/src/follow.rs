@@ -46,7 +46,7 @@ pub struct Follower {
     limit: u64,
     /// Everything before this moment was in files that were read or are there.
     reaches: u64,
-    /// The last page of each ring: what is missing behind it shows in the next slice.
+    /// The last page of each ring: what is missing after it shows in the next slice.
     last: Vec<Page>,
 }
 

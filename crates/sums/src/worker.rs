@@ -137,7 +137,7 @@ impl Worker {
         follower.look(&infos, !is_live);
         self.backlog = backlog(store.all(), follower.number());
         if follower.is_overtaken() {
-            // What is known of threads holds no longer: the next turn begins anew, behind a period
+            // What is known of threads holds no longer: the next turn begins anew, after a period
             // that says what there are no sums of.
             self.end()?;
             return Ok(Turn::More);
@@ -253,7 +253,7 @@ impl Worker {
             return None;
         }
         // Also what was recorded before all of it was attached tells. But where the first files are
-        // gone, pages of idle CPUs alone reach back behind them: an entry on one may have had its
+        // gone, pages of idle CPUs alone reach back after them: an entry on one may have had its
         // exit on another.
         let whole = if begins > meta.started { begins } else { 0 };
         let from = counts.saturating_sub(LEAD).max(whole);

@@ -59,7 +59,7 @@ fn damaged(reason: impl Into<String>) -> VmcoreError {
 fn extent(segment: &elf::ProgramHeader64<LittleEndian>) -> Option<Extent> {
     const PAGE: u64 = PAGE_SIZE as u64;
     let physical = segment.p_paddr(LittleEndian);
-    // A segment without memory behind it has no address (fs/proc/kcore.c).
+    // A segment without memory after it has no address (fs/proc/kcore.c).
     if segment.p_type(LittleEndian) != PT_LOAD || physical == u64::MAX {
         return None;
     }

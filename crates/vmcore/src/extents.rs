@@ -10,7 +10,7 @@ use crate::layout::{Layout, Memory, Scanned, Scanner, Shortfall, UNIT_BYTES, Uni
 /// Bytes of a page.
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// Whole pages, one behind the other. A unit's numbers are a place in the file and a number of
+/// Whole pages, one after the other. A unit's numbers are a place in the file and a number of
 /// pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
@@ -28,7 +28,7 @@ pub(crate) struct Extents {
 }
 
 impl Extents {
-    /// Of these extents, of which what is behind the file's end is left out and counted.
+    /// Of these extents, of which what is after the file's end is left out and counted.
     pub(crate) fn new(file: Box<dyn ReadAt>, extents: Vec<Extent>) -> Self {
         let size = file.size();
         let mut shortfall = Shortfall::default();
@@ -73,13 +73,13 @@ fn merged(mut extents: Vec<Extent>) -> Vec<Extent> {
 /// byte in each of the 4,096 ways is not to be read 4,096 times.
 fn apart(extents: Vec<Extent>) -> (Vec<Extent>, u64) {
     let (mut out, mut left_out) = (Vec::with_capacity(extents.len()), 0_u64);
-    let mut behind = 0_u64;
+    let mut after = 0_u64;
     for Extent { offset, pages } in extents {
-        let shared = behind.saturating_sub(offset).div_ceil(PAGE).min(pages);
+        let shared = after.saturating_sub(offset).div_ceil(PAGE).min(pages);
         left_out = left_out.saturating_add(shared);
         if shared < pages {
             let of = Extent { offset: offset + shared * PAGE, pages: pages - shared };
-            behind = of.offset.saturating_add(of.pages.saturating_mul(PAGE));
+            after = of.offset.saturating_add(of.pages.saturating_mul(PAGE));
             out.push(of);
         }
     }

@@ -17,7 +17,7 @@ pub(crate) trait ReadAt: Send + Sync {
     /// Reads at `offset`; fewer bytes than asked for only at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// The first stretch at `from` or behind in which there may be anything but zeros, from where
+    /// The first stretch at `from` or after in which there may be anything but zeros, from where
     /// to where; `None`: there is none. What a file stands for may be vastly larger than the
     /// file.
     fn data(&self, from: u64) -> Option<(u64, u64)> {

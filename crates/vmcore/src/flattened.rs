@@ -20,7 +20,7 @@ pub(crate) const SIGNATURE: &[u8] = b"makedumpfile\0\0\0\0";
 const BLOCKS_AT: u64 = 4096;
 /// Bytes of a block's own header.
 const HEAD: u64 = 16;
-/// The place of the block behind the last (`END_FLAG_FLAT_HEADER`).
+/// The place of the block after the last (`END_FLAG_FLAT_HEADER`).
 const END: i64 = -1;
 /// Most blocks that are taken. makedumpfile 1.7.2 writes one for 33 KB on the average (`-F -l -d
 /// 31`), so these are of a dump of 270 GB.

@@ -20,7 +20,7 @@ pub(crate) struct Unit {
 /// What should be in a dump and is not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shortfall {
-    /// Pages of memory that the file's headers promise, but that are behind its end: it is cut, or
+    /// Pages of memory that the file's headers promise, but that are after its end: it is cut, or
     /// still being written.
     pub cut: u64,
     /// Pages of memory that are there and can't be read: bad compression, bad places, a bad disk.

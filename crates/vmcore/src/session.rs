@@ -198,15 +198,15 @@ impl Session {
     }
 
     /// The pages of its rings that may hold events of a window (ns of `CLOCK_MONOTONIC`; all of the
-    /// task lane's, since they tell names), the first behind it, whose counters tell what is
+    /// task lane's, since they tell names), the first after it, whose counters tell what is
     /// missing at its end, and its tables but for the metadata. With copies, where they may
     /// differ.
     pub fn pages(&self, from: u64, until: u64) -> impl Iterator<Item = &PageRef> {
         let wanted = move |(i, ring): (usize, &[PageRef])| {
             let all = ring.first().is_none_or(|page| page.lane == Lane::Task as u8);
-            let (page, behind) = (ring.get(i), ring.get(i..).unwrap_or_default());
+            let (page, after) = (ring.get(i), ring.get(i..).unwrap_or_default());
             // A page's time ends where the next one's begins.
-            let next = behind.iter().find(|next| Some(next.seq) != page.map(|page| page.seq));
+            let next = after.iter().find(|next| Some(next.seq) != page.map(|page| page.seq));
             let before = ring.get(..i).unwrap_or_default().iter();
             let before = before.rev().find(|before| Some(before.seq) != page.map(|page| page.seq));
             let begun = before.or(page).is_some_and(|page| page.base_mono < until);

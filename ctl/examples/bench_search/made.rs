@@ -52,7 +52,7 @@ pub(crate) struct Made {
     pub(crate) span: u64,
 }
 
-/// Pages of a round, and where the rings are behind them.
+/// Pages of a round, and where the rings are after them.
 struct Round {
     pages: Vec<Page>,
     end: Checkpoint,
@@ -293,7 +293,7 @@ impl Cpu {
     }
 
     /// The pages that are new since, those that are still written among them, and where the rings
-    /// are behind them.
+    /// are after them.
     fn drain(&mut self, pages: &mut Vec<Page>, marks: &mut Vec<RingMark>) -> Result<()> {
         let number = self.number;
         let rings = [

@@ -270,7 +270,7 @@ fn lines(options: &Options, dir: &Path, question: &Question) -> Result<usize> {
     let output = command.output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.code().is_some_and(|code| code < 2), "{}: {said}", question.name);
-    // The coverage stands before the events, behind `#`.
+    // The coverage stands before the events, after `#`.
     let is_told = |line: &&[u8]| !line.is_empty() && !line.starts_with(b"#");
     let lines = output.stdout.split(|byte| *byte == b'\n').filter(is_told).count();
     // Of fewer events, what is looked for may not be made yet.

@@ -89,7 +89,7 @@ macro_rules! commands {
         pub enum Command {
             $(
                 $(#[$cfg])?
-                #[command(about = <$args>::HELP.about, after_help = <$args>::HELP.behind())]
+                #[command(about = <$args>::HELP.about, after_help = <$args>::HELP.after())]
                 $name(Box<$args>),
             )*
         }

@@ -171,7 +171,7 @@ struct Held {
 struct End {
     /// Events up to there.
     events: Counts,
-    /// The page behind it, where events were left out of it.
+    /// The page after it, where events were left out of it.
     thinned: Option<u64>,
 }
 

@@ -33,15 +33,15 @@ fn flat(json: &[u8], each: &mut dyn FnMut(&str, Value<'_>)) -> Option<()> {
     let mut members: [(&str, Value<'_>); FLAT_MAX] = [("", Value::Signed(0)); FLAT_MAX];
     let mut count = 0;
     while !rest.is_empty() {
-        let (name, behind) = until(rest.strip_prefix('"')?, b'"')?;
-        let behind = behind.strip_prefix("\":")?;
-        let value = if let Some(text) = behind.strip_prefix('"') {
-            let (text, behind) = until(text, b'"')?;
-            rest = behind.get(1..)?;
+        let (name, after) = until(rest.strip_prefix('"')?, b'"')?;
+        let after = after.strip_prefix("\":")?;
+        let value = if let Some(text) = after.strip_prefix('"') {
+            let (text, after) = until(text, b'"')?;
+            rest = after.get(1..)?;
             Some(Value::Text(text))
         } else {
-            let (word, behind) = until(behind, b',').unwrap_or((behind, ""));
-            rest = behind;
+            let (word, after) = until(after, b',').unwrap_or((after, ""));
+            rest = after;
             match word {
                 "null" => None,
                 "true" | "false" => Some(Value::Text(word)),
@@ -56,7 +56,7 @@ fn flat(json: &[u8], each: &mut dyn FnMut(&str, Value<'_>)) -> Option<()> {
             count += 1;
         }
         rest = match rest.strip_prefix(',') {
-            Some(behind) => behind,
+            Some(after) => after,
             None if rest.is_empty() => rest,
             None => return None,
         };

@@ -284,7 +284,7 @@ fn check_files(recording: &Recording) -> (String, Vec<u8>, Vec<u8>) {
             metadata = String::from_utf8(bytes).expect("UTF-8");
             continue;
         }
-        // Packet behind packet, to the end.
+        // Packet after packet, to the end.
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             assert_eq!(rest[..4], 0xc1fc_1fc1_u32.to_le_bytes());

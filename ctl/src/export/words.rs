@@ -137,7 +137,7 @@ impl export::Words for Words {
 /// Names of arguments of a call that has none.
 const ARGUMENTS: [&str; 6] = ["arg0", "arg1", "arg2", "arg3", "arg4", "arg5"];
 
-/// Gives an argument's value; `false`: the call does not take it, nor what stands behind it.
+/// Gives an argument's value; `false`: the call does not take it, nor what stands after it.
 fn value(
     (machine, kind): (Architecture, Kind),
     call: &Call,

@@ -36,11 +36,11 @@ pub struct Reading<'a> {
     pub all: bool,
     /// When system calls may be missing in it.
     pub holes: Holes,
-    /// Of a stretch that is read behind another one: what is known where it begins.
+    /// Of a stretch that is read after another one: what is known where it begins.
     pub joins: Option<Joined<'a>>,
 }
 
-/// What is known where a stretch begins that is read behind another one.
+/// What is known where a stretch begins that is read after another one.
 #[derive(Clone, Copy)]
 pub struct Joined<'a> {
     /// Of threads and calls.

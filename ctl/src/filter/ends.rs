@@ -1,7 +1,7 @@
 //! Paths of which the end is recorded, and not the middle: whether a pattern may be theirs.
 //!
 //! What is hidden may be anything, `/../../` included, so that the beginning tells nothing of where
-//! the path leads: the names behind the first slash of the end are all that is known.
+//! the path leads: the names after the first slash of the end are all that is known.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -70,7 +70,7 @@ impl Ends {
     }
 }
 
-/// The names that the path surely ends in, each behind a slash; `None`: not one is known.
+/// The names that the path surely ends in, each after a slash; `None`: not one is known.
 fn known(end: &[u8]) -> Option<Vec<u8>> {
     let mut names: Vec<&[u8]> = Vec::new();
     // The first may be the end of a name.

@@ -120,7 +120,7 @@ impl Calls {
         table.get(usize::from(call.nr))?.as_ref().filter(|_| call.nr != NR_INVALID)
     }
 
-    /// The arguments, and the bracket behind them.
+    /// The arguments, and the bracket after them.
     fn arguments(&self, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
         let recorded = usize::from(call.nargs).min(call.args.len());
         let (machine, plan) = (self.plans.architecture, self.plans.get(call.abi, call.nr));
@@ -206,7 +206,7 @@ fn unknown(kind: &[u8], call: &Call, end: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(end);
 }
 
-/// `1,"text":"O_WRONLY"}`; `false`: the call does not take this argument, nor what stands behind
+/// `1,"text":"O_WRONLY"}`; `false`: the call does not take this argument, nor what stands after
 /// it.
 fn one(
     (machine, kind): (Architecture, Kind),

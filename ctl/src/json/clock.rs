@@ -56,7 +56,7 @@ impl Clock {
     }
 }
 
-/// `{"time":"2026-01-31T14:03:07.123456789Z","mono_ns":`, and what is behind it of a time below
+/// `{"time":"2026-01-31T14:03:07.123456789Z","mono_ns":`, and what is after it of a time below
 /// 10^20.
 const STAMP: usize = 51 + 20;
 /// Where the time stands in it, its nanoseconds, and the monotonic time.

@@ -38,24 +38,24 @@ fn write(bytes: &[u8], quote: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(whole);
         let character = printable(from);
         if character > 0 {
-            let (character, behind) = from.split_at(character);
+            let (character, after) = from.split_at(character);
             out.extend_from_slice(character);
-            rest = behind;
+            rest = after;
             continue;
         }
-        let Some((byte, behind)) = from.split_first() else { return };
+        let Some((byte, after)) = from.split_first() else { return };
         if *byte == b'"' {
             out.extend_from_slice(quote);
         } else {
             let start = out.len();
-            escape_byte(*byte, behind.first().is_some_and(u8::is_ascii_digit), out);
+            escape_byte(*byte, after.first().is_some_and(u8::is_ascii_digit), out);
             ascii(start, out);
         }
-        rest = behind;
+        rest = after;
     }
 }
 
-/// Makes what stands behind `start`, printable ASCII, fit for the inside of a JSON string.
+/// Makes what stands after `start`, printable ASCII, fit for the inside of a JSON string.
 pub(super) fn ascii(start: usize, out: &mut Vec<u8>) {
     let tail = out.get(start..).unwrap_or_default();
     if before(tail, [b'"', b'\\']) == tail.len() {

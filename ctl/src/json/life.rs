@@ -89,7 +89,7 @@ pub(super) fn exit(exit: &TaskExit, out: &mut Vec<u8>) {
     });
 }
 
-/// What the recorder's act is called as an event, and the quote behind it: a change of level, or a
+/// What the recorder's act is called as an event, and the quote after it: a change of level, or a
 /// line that it wrote itself.
 pub(super) fn act_event(act: u16) -> &'static [u8] {
     let levels = [Act::Level, Act::Detached, Act::Attached];

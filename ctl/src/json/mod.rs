@@ -155,7 +155,7 @@ impl Renderer {
         out.extend_from_slice(b"}\n");
     }
 
-    /// Appends the lines that belong behind the last event.
+    /// Appends the lines that belong after the last event.
     pub fn rest(&mut self, out: &mut Vec<u8>) {
         for aside in self.asides.drain(..) {
             out.extend_from_slice(aside.line.as_bytes());

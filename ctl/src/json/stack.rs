@@ -30,7 +30,7 @@ pub(super) fn object(stack: &Stack, symbols: &Symbols, out: &mut Vec<u8>) {
     }
 }
 
-/// `[…]`; `ran`: the first frame is behind the first byte of the instruction that ran.
+/// `[…]`; `ran`: the first frame is after the first byte of the instruction that ran.
 pub(super) fn frames(frames: &[u32], ran: bool, symbols: &Symbols, out: &mut Vec<u8>) {
     out.push(b'[');
     for (i, frame) in frames.iter().enumerate() {

@@ -70,7 +70,7 @@ pub(super) fn comm(comm: &Comm, out: &mut Vec<u8>) {
     }
 }
 
-/// `"key":"text"`, with `"key_cut":true` behind it where it is not all, and `"key_end":"text"`
+/// `"key":"text"`, with `"key_cut":true` after it where it is not all, and `"key_end":"text"`
 /// where its end is recorded; `null`: it could not be read.
 /// A comma before it.
 pub(super) fn text(key: &str, text: Option<&Text>, out: &mut Vec<u8>) {

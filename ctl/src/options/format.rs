@@ -6,7 +6,7 @@ use crate::fds::Naming;
 
 /// How events look: the same for every command that shows events.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Output")] // also of what stands behind it in each command
+#[command(next_help_heading = "Output")] // also of what stands after it in each command
 pub struct FormatArgs {
     /// Text for people, or JSON lines for programs: one object per event, after a first one with
     /// the version of the lines and what they cover.

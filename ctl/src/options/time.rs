@@ -85,7 +85,7 @@ impl TimeArg {
                             [first, second].map(|of| of.to_zoned(zone.clone()).offset());
                         return Err(format!(
                             "{local} occurs twice, as clocks are set back: type it with {first} \
-                             or {second} behind it, as in 2026-01-31T14:03:07+01"
+                             or {second} after it, as in 2026-01-31T14:03:07+01"
                         ));
                     }
                 }

@@ -59,7 +59,7 @@ impl Back {
         from.each(|batch| batch.each(|event, found, before| self.take(event, found, before, out)))
     }
 
-    /// A stretch ends: what is complete is written; all, unless another stretch comes behind it.
+    /// A stretch ends: what is complete is written; all, unless another stretch comes after it.
     pub(super) fn stop<W: Write>(&mut self, goes_on: bool, out: &mut W) -> io::Result<()> {
         if goes_on { self.lines.flush(out) } else { self.end(out) }
     }

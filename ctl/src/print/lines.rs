@@ -40,7 +40,7 @@ impl Lines {
         out.flush()
     }
 
-    /// No more events come: writes what is left to say behind all lines, too.
+    /// No more events come: writes what is left to say after all lines, too.
     pub(super) fn end<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
         self.renderer.end(&mut self.buffer);
         self.flush(out)

@@ -122,7 +122,7 @@ impl Going {
     }
 
     /// Takes the events of a stretch: from `from` on, up to `until`. `goes_on`: another one comes
-    /// behind it.
+    /// after it.
     pub fn run<W: Write>(
         self,
         recording: &Recording,
@@ -157,7 +157,7 @@ impl Going {
 struct End {
     /// Events before this moment are taken.
     until: u64,
-    /// Another stretch comes behind it.
+    /// Another stretch comes after it.
     goes_on: bool,
 }
 

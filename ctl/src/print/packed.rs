@@ -15,7 +15,7 @@ use crate::pipeline::delay::{Began, Findings, Item};
 #[derive(Debug, Default)]
 pub(super) struct Packed {
     words: Vec<u64>,
-    /// Events that are not in the words. Those behind `used` are of an earlier use.
+    /// Events that are not in the words. Those after `used` are of an earlier use.
     wholes: Vec<Whole>,
     used: usize,
     length: usize,
@@ -224,7 +224,7 @@ impl Packed {
     }
 }
 
-/// Makes `body` an entry; returns the words behind it.
+/// Makes `body` an entry; returns the words after it.
 #[inline]
 fn put_enter<'w>(more: u8, words: &'w [u64], body: &mut Body) -> Option<&'w [u64]> {
     let ([word], rest) = words.split_first_chunk()?;
@@ -239,7 +239,7 @@ fn put_enter<'w>(more: u8, words: &'w [u64], body: &mut Body) -> Option<&'w [u64
     }
 }
 
-/// Makes `body` an exit; returns the words behind it.
+/// Makes `body` an exit; returns the words after it.
 #[inline]
 fn put_exit<'w>(
     more: u8,
@@ -265,7 +265,7 @@ fn put_exit<'w>(
     }
 }
 
-/// Makes `body` an event of scheduling; returns the words behind it.
+/// Makes `body` an event of scheduling; returns the words after it.
 #[inline]
 fn put_sched<'w>(
     kind: u8,
@@ -313,7 +313,7 @@ fn no_call() -> Call {
     Call { nr: 0, abi: Abi::Native, nargs: 0, args: [0; 6], strings: Vec::new() }
 }
 
-/// Makes `call` the call of these words; returns those behind its arguments.
+/// Makes `call` the call of these words; returns those after its arguments.
 #[inline]
 fn put_call<'w>(word: u64, more: u8, words: &'w [u64], call: &mut Call) -> Option<&'w [u64]> {
     let count = usize::from(more & COUNT);

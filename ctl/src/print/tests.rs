@@ -150,7 +150,7 @@ fn two_threads_write_what_one_writes() {
         let recording = recording(n);
         let meta = &recording.meta;
         let filter = FilterPlan::all().resolve(meta).unwrap();
-        // Between events, at one, several at once, before all and behind all.
+        // Between events, at one, several at once, before all and after all.
         let times = [0, 1000, 1400, 1_000_123, 1_000_123, 2_000_000, u64::MAX];
         let asides = || times.map(|time| Aside { time, line: format!("gap at {time}\n") });
         for merge in [false, true] {
@@ -191,7 +191,7 @@ fn two_threads_write_a_window_as_one_does() {
     let meta = &recording.meta;
     let filter = FilterPlan::all().resolve(meta).unwrap();
     let end = recording.streams.iter().filter_map(LaneStream::last).max().unwrap();
-    // In the middle of calls, between them, before all, near the end, behind it.
+    // In the middle of calls, between them, before all, near the end, after it.
     for from in [0, end / 3, end / 3 + 400, end - 2000, end + 1] {
         let window = Window { from, until: end - end / 4 };
         for merge in [false, true] {

@@ -1,4 +1,4 @@
-//! A report as CSV (RFC 4180, but with `\n` behind each line): a head, then a row for each group;
+//! A report as CSV (RFC 4180, but with `\n` after each line): a head, then a row for each group;
 //! all figures in plain numbers.
 
 use super::Table;

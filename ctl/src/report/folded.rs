@@ -1,5 +1,5 @@
 //! Stacks as flame graphs take them: a line for each, its frames from the outermost one in with `;`
-//! between them, and behind a space its value: microseconds, or samples.
+//! between them, and after a space its value: microseconds, or samples.
 
 use std::fmt::Write as _;
 

@@ -131,7 +131,7 @@ impl First {
     }
 
     /// Whether the events of what began then, in a session, are gone.
-    fn is_behind(&self, session: u64, from: u64) -> bool {
+    fn is_after(&self, session: u64, from: u64) -> bool {
         let is_whole = session == self.session && self.begins == 0;
         !is_whole && from < self.from()
     }
@@ -256,7 +256,7 @@ impl Minutes {
 
     /// Whether the events of what began then are gone.
     fn is_gone(&self, boot: &Boot, session: u64, from: u64) -> bool {
-        self.begins.get(boot).is_none_or(|first| first.is_behind(session, from))
+        self.begins.get(boot).is_none_or(|first| first.is_after(session, from))
     }
 
     /// Visits the periods that are used.
@@ -274,7 +274,7 @@ impl Minutes {
         self.seams.get(boot).copied().unwrap_or(0)
     }
 
-    /// Whether nothing of the window is behind the sums.
+    /// Whether nothing of the window is after the sums.
     pub fn is_all(&self) -> bool {
         self.until >= self.window.1 || !self.is_live && self.begins.is_empty()
     }

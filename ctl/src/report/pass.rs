@@ -211,8 +211,8 @@ impl<'a> Pass<'a> {
         Ok(is_all)
     }
 
-    /// What of a window is behind the sums.
-    fn behind_sums(&self, recording: &Recording, windows: Windows) -> Windows {
+    /// What of a window is after the sums.
+    fn after_sums(&self, recording: &Recording, windows: Windows) -> Windows {
         let Some(minutes) = &self.minutes else { return windows };
         let from = minutes.seam(&crate::boots::of_meta(&recording.meta));
         let hull = windows.hull();
@@ -235,11 +235,11 @@ impl<'a> Pass<'a> {
         };
         self.is_known = true;
         let mut wall = recording.wall_clock(clock.wall_offset);
-        let windows = self.behind_sums(recording, chapter.windows(&wall));
-        // Of a stretch before the window nothing is told, nor of one behind it.
+        let windows = self.after_sums(recording, chapter.windows(&wall));
+        // Of a stretch before the window nothing is told, nor of one after it.
         let is_beside =
-            windows.is_empty() && joins.is_some_and(|joins| joins.behind || joins.before);
-        let shown = self.behind_sums(recording, chapter.windows_so_far(&wall));
+            windows.is_empty() && joins.is_some_and(|joins| joins.after || joins.before);
+        let shown = self.after_sums(recording, chapter.windows_so_far(&wall));
         let everything = self.scope.naming == Naming::All || self.scope.filter.wants_files();
         let lead = if everything { 0 } else { with_leads(shown.hull()).from };
         let from = match joins {
@@ -247,7 +247,7 @@ impl<'a> Pass<'a> {
             Some(joins) => joins.from,
             None => lead,
         };
-        let goes_on = joins.is_some_and(|joins| joins.behind);
+        let goes_on = joins.is_some_and(|joins| joins.after);
         let mut until = with_leads(shown.hull()).until;
         if let Some(joins) = joins {
             until = if goes_on { joins.until } else { until.min(joins.until) };

@@ -16,7 +16,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// What JSON and CSV put behind the names of such values.
+    /// What JSON and CSV put after the names of such values.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Ns => "_ns",

@@ -11,7 +11,7 @@ pub struct Host<'a> {
 
 /// Takes a port off: of `name:2222`, `user@name:2222` and `[::1]:2222`. What else ssh takes stays
 /// as it is: aliases, URIs, and addresses of IPv6 without brackets, which have no port. `None`:
-/// there is a colon, and no port behind it.
+/// there is a colon, and no port after it.
 pub fn parse(host: &str) -> Option<Host<'_>> {
     let whole = || Some(Host { name: host.to_owned(), port: None });
     if host.contains("://") {

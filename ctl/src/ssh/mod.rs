@@ -79,8 +79,8 @@ pub enum SshError {
     /// A host that would be an option.
     #[error("{0:?} is no name of a host: it begins with a dash")]
     Dash(String),
-    /// What stands behind a colon is none.
-    #[error("{0:?} has no port behind its colon: write HOST:PORT, or [ADDRESS]:PORT of IPv6")]
+    /// What stands after a colon is none.
+    #[error("{0:?} has no port after its colon: write HOST:PORT, or [ADDRESS]:PORT of IPv6")]
     Port(String),
     /// `--ssh` is where it can't be told from something else.
     #[error("write --ssh HOST once, before the command")]

@@ -7,8 +7,8 @@ use super::{SshError, text};
 /// Options that mean this machine, each with a value.
 const OURS: [&str; 3] = ["--ssh", "--ssh-program", "--remote-flightctl"];
 
-/// The arguments behind the program's name, without those that mean this machine. What stands
-/// behind `--` is nobody's option.
+/// The arguments after the program's name, without those that mean this machine. What stands
+/// after `--` is nobody's option.
 ///
 /// # Errors
 /// An argument is no text, or `--ssh` is not there once: then it was the value of another option.

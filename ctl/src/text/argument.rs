@@ -65,7 +65,7 @@ pub(crate) enum Kind {
 }
 
 /// Appends argument `index`; `false` when the call does not take it in this form, nor what
-/// stands behind it.
+/// stands after it.
 pub(crate) fn write(
     kind: Kind,
     machine: Architecture,

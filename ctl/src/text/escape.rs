@@ -14,9 +14,9 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     loop {
         let (whole, from) = rest.split_at(plain(rest, []));
         out.extend_from_slice(whole);
-        let Some((byte, behind)) = from.split_first() else { return };
-        escape_byte(*byte, behind.first().is_some_and(u8::is_ascii_digit), out);
-        rest = behind;
+        let Some((byte, after)) = from.split_first() else { return };
+        escape_byte(*byte, after.first().is_some_and(u8::is_ascii_digit), out);
+        rest = after;
     }
 }
 
@@ -27,7 +27,7 @@ pub fn printable(text: impl AsRef<[u8]>) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Appends `bytes` in double quotes, escaped; `...` behind them when they are not all.
+/// Appends `bytes` in double quotes, escaped; `...` after them when they are not all.
 pub fn quote(bytes: &[u8], cut: bool, out: &mut Vec<u8>) {
     out.push(b'"');
     escape(bytes, out);

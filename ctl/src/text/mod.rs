@@ -123,7 +123,7 @@ pub struct Renderer {
     graph: Option<Graph>,
     tracepoints: Arc<Tracepoints>,
     clock: Clock,
-    /// The columns behind the time.
+    /// The columns after the time.
     recent: Recent,
 }
 

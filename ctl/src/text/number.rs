@@ -156,7 +156,7 @@ pub(crate) fn hex_or_zero(value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Permissions: octal, at least three digits behind a zero (none: `000`), as strace has it.
+/// Permissions: octal, at least three digits after a zero (none: `000`), as strace has it.
 pub(crate) fn mode(value: u64, out: &mut Vec<u8>) {
     if value == 0 {
         out.extend_from_slice(b"000");

@@ -3,7 +3,7 @@
 /// A text that is appended without a call, where it is no longer than `N` bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece<const N: usize> {
-    /// Its beginning, and zeros behind it.
+    /// Its beginning, and zeros after it.
     front: [u8; N],
     /// How much of that is it.
     length: usize,

@@ -6,7 +6,7 @@ const fn each(byte: u8) -> u64 {
     u64::from_le_bytes([byte; 8])
 }
 
-/// The highest bit of each byte of eight that is below `least`, at most 0x80; of those behind the
+/// The highest bit of each byte of eight that is below `least`, at most 0x80; of those after the
 /// first one, perhaps of others.
 const fn below(word: u64, least: u8) -> u64 {
     word.wrapping_sub(each(least)) & !word & each(0x80)
@@ -49,7 +49,7 @@ fn without<const N: usize>(bytes: &[u8], others: [u8; N], special: impl Fn(u64) 
         |word: u64| others.iter().fold(special(word), |found, other| found | equal(word, *other));
     let (words, rest) = bytes.as_chunks::<8>();
     for (i, word) in words.iter().enumerate() {
-        // What is found behind the first may be wrong, the first is not.
+        // What is found after the first may be wrong, the first is not.
         let found = found(u64::from_le_bytes(*word));
         if found != 0 {
             return i * 8 + found.trailing_zeros() as usize / 8;
@@ -59,7 +59,7 @@ fn without<const N: usize>(bytes: &[u8], others: [u8; N], special: impl Fn(u64) 
         return bytes.len();
     }
     // The last word begins in the one before, of which nothing is found again; a short text has
-    // none before it, and others behind.
+    // none before it, and others after.
     let (word, at) = match bytes.last_chunk::<8>() {
         Some(last) => (u64::from_le_bytes(*last), bytes.len() - 8),
         None => (rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0),

@@ -163,7 +163,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Appends elements of `size` bytes, `...` behind them where there are more.
+/// Appends elements of `size` bytes, `...` after them where there are more.
 fn list(
     bytes: &[u8],
     size: usize,
@@ -313,7 +313,7 @@ fn open_how(machine: Architecture, bytes: &[u8], out: &mut Vec<u8>) -> Option<()
     Some(())
 }
 
-/// `struct clone_args` (include/uapi/linux/sched.h): eight members, and later releases' behind.
+/// `struct clone_args` (include/uapi/linux/sched.h): eight members, and later releases' after.
 fn clone_args(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let member = |i: usize| u64_at(bytes, 8 * i);
     let clone = member(0)?;

@@ -15,7 +15,7 @@ use crate::binaries::Binaries;
 const ID: usize = 12;
 
 /// `(SAMPLE) kernel vfs_read <- ksys_read | read [libc.so.6] <- main [cat]`: from the innermost
-/// function out, those of the kernel, and behind the bar those of the program; `...` where there
+/// function out, those of the kernel, and after the bar those of the program; `...` where there
 /// may be more.
 pub(super) fn line(sample: &Sample, symbols: &Symbols, binaries: &Binaries, out: &mut Vec<u8>) {
     out.extend_from_slice(b"(SAMPLE) ");

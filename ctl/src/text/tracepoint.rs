@@ -114,9 +114,9 @@ fn one(field: &Field, number: &Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) 
 
 /// The function that a byte of the kernel's code is in, with its module, and which byte of it.
 pub(crate) fn place(frame: u32, symbols: &Symbols) -> Option<(String, u32)> {
-    let behind = frame.wrapping_add(1);
-    let offset = symbols.find(behind)?.offset;
-    Some((symbols.name(behind), offset.wrapping_sub(1)))
+    let after = frame.wrapping_add(1);
+    let offset = symbols.find(after)?.offset;
+    Some((symbols.name(after), offset.wrapping_sub(1)))
 }
 
 /// `0,2-5`: which bits are set.

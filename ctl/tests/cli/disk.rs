@@ -69,7 +69,7 @@ impl Disk {
         }
     }
 
-    /// Writes what is new at a moment, and nothing behind it yet.
+    /// Writes what is new at a moment, and nothing after it yet.
     pub(crate) fn append(&mut self, recording: &mut Recording, mono: u64) {
         let now = Now { mono, wall: (self.wall + mono) as i64 };
         assert!(self.writer.ready(now));

@@ -74,7 +74,7 @@ fn a_snapshots_file_opens_on_its_own_window() {
 }
 
 #[test]
-fn files_with_windows_apart_are_told_one_behind_the_other() {
+fn files_with_windows_apart_are_told_one_after_the_other() {
     let (_recording, dir) = recorded();
     let early = NOW - 3 * SECOND;
     let first = About { from: early, held_from: early, until: early + SECOND / 2, ..about("a") };
@@ -96,7 +96,7 @@ fn a_file_that_is_saved_again_keeps_its_window() {
 }
 
 #[test]
-fn around_a_time_is_some_seconds_before_and_behind_it() {
+fn around_a_time_is_some_seconds_before_and_after_it() {
     let (recording, _) = recorded();
     let daemon = recording.serve();
     let of = |args: &[&str]| dump(daemon.path(), &[&["--fds", "off"], args].concat());
@@ -109,7 +109,7 @@ fn around_a_time_is_some_seconds_before_and_behind_it() {
     }
     let ten = printed(&of(&["--around", &ago(5)]));
     assert_eq!(ten.matches("write(").count(), 10_000, "5 s on either side");
-    // Behind the present there is nothing yet.
+    // After the present there is nothing yet.
     let recent = printed(&of(&["--around", "-2s"]));
     assert_eq!(recent.matches("write(").count(), 7_000);
 }
@@ -213,7 +213,7 @@ fn threads_that_the_first_answer_could_not_name_are_named_by_the_file() {
     let disk = Disk::new(dir.path(), meta(), WALL, 60);
     let comm = |name: &str| std::array::from_fn(|i| name.as_bytes().get(i).copied().unwrap_or(0));
     let end = calls(&mut recording, NOW - 3 * SECOND, 0..2500);
-    // It dies behind the window, and before the recorder looks who lives.
+    // It dies after the window, and before the recorder looks who lives.
     let exit = TaskExit { tid: 7, tgid: 5, code: 9, left: 0, start_time: 0, comm: comm("victim") };
     recording.push(
         Lane::Task,

@@ -405,7 +405,7 @@ fn damage_costs_what_was_damaged_and_is_told() {
     let said = stderr(&out);
     assert!(said.contains(&format!("{events} events missing ({events} sys_enter)")), "{said}");
     assert!(said.contains(text(&path)) && said.contains("damaged"), "{said}");
-    // The window ends within the damage: nothing behind it is asked for, and yet it is known.
+    // The window ends within the damage: nothing after it is asked for, and yet it is known.
     let number = |mono: u64| (mono - (NOW - 15 * SECOND)) / (SECOND / 1000);
     let middle = jiff::Timestamp::from_nanosecond(i128::from(WALL + first.midpoint(last)))
         .unwrap()

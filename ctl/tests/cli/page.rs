@@ -177,7 +177,7 @@ fn names_are_no_markup() {
     assert_eq!((html.matches("<img").count(), html.matches("</script>").count()), (0, 3));
 }
 
-/// A kind with fields of 32 bits, and a name behind them.
+/// A kind with fields of 32 bits, and a name after them.
 fn plain(kind: Kind, words: &[u32], name: &str) -> Body {
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.extend_from_slice(&comm(name));

@@ -273,7 +273,7 @@ struct Asked {
     store: TempDir,
     /// A copy of it without indexes.
     bare: TempDir,
-    /// The daemon that has the rings behind it.
+    /// The daemon that has the rings after it.
     daemon: Option<TempDir>,
 }
 
@@ -301,7 +301,7 @@ fn copied(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool + Copy) {
     }
 }
 
-/// Asks a store, and what a daemon has behind it.
+/// Asks a store, and what a daemon has after it.
 fn ask(
     command: &[&str],
     (store, daemon): (&Path, Option<&TempDir>),

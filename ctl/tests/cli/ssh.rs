@@ -132,8 +132,8 @@ fn output_errors_and_status_are_those_of_the_host() {
         assert_eq!(stdout(&there), stdout(&here), "{args:?}");
         assert_eq!(stderr(&there), stderr(&here), "{args:?}");
         // Where the option stands does not matter.
-        let behind = hosts.run(&[args, &[&format!("--ssh={host}")]].concat());
-        assert_eq!((behind.status, behind.stdout), (there.status, there.stdout), "{args:?}");
+        let after = hosts.run(&[args, &[&format!("--ssh={host}")]].concat());
+        assert_eq!((after.status, after.stdout), (there.status, there.stdout), "{args:?}");
     }
     assert!(hosts.asked().lines().all(|line| line.starts_with("-- ")), "{}", hosts.asked());
 }
@@ -168,7 +168,7 @@ fn what_is_missing_is_said() {
     fails(&no_ssh.unwrap(), &["there is no program /no/ssh", "--ssh-program"]);
     fails(&hosts.run(&["--ssh=-oProxyCommand=id", "status"]), &["begins with a dash"]);
     fails(&hosts.run(&["--ssh", "", "status"]), &["must not be empty"]);
-    fails(&hosts.run(&["--ssh", "web1:ssh", "status"]), &["no port behind its colon"]);
+    fails(&hosts.run(&["--ssh", "web1:ssh", "status"]), &["no port after its colon"]);
     fails(
         &hosts.run(&["--ssh", "a", "save", "-o", "x.flight"]),
         &["would be written on a", "-o -"],

@@ -288,11 +288,11 @@ fn the_coverage_of_a_window_in_stretches_is_that_of_the_window() {
     let mut bytes = std::fs::read(&file).unwrap();
     let of_calls = || blocks.iter().filter(|block| block.header.lane == Some(Lane::Syscall));
     for ago in [9, 6, 3] {
-        let is_behind = |of: &&_| -> bool {
+        let is_after = |of: &&_| -> bool {
             let block: &flightrec_store::BlockRef = of;
             block.header.first > NOW - ago * SECOND
         };
-        bytes[of_calls().find(is_behind).unwrap().data() as usize + 50] ^= 1;
+        bytes[of_calls().find(is_after).unwrap().data() as usize + 50] ^= 1;
     }
     std::fs::write(&file, bytes).unwrap();
     let ways: [&[&str]; 4] = [

@@ -61,8 +61,8 @@ fn followed() -> tempfile::TempDir {
 
 /// The part of a page below a heading, up to the next.
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
-    let (_, behind) = page.split_once(&format!("\n## `flightctl {heading}`\n")).expect(heading);
-    behind.split("\n## ").next().unwrap()
+    let (_, after) = page.split_once(&format!("\n## `flightctl {heading}`\n")).expect(heading);
+    after.split("\n## ").next().unwrap()
 }
 
 /// The words in backticks of a text.

@@ -165,7 +165,7 @@ fn windows(all: &[Shown]) -> Vec<(i128, i128)> {
     let mut windows = vec![(at(5), at(6)), (at(6) + 7, at(14) + 7)];
     let steps = all.windows(2).filter(|pair| (pair[1].1 - pair[0].1 - ms).abs() > 10 * ms);
     for pair in steps.take(2) {
-        // Around what was shown before the step, and around what was shown behind it.
+        // Around what was shown before the step, and around what was shown after it.
         windows.push((pair[0].1 - 700 * ms, pair[0].1 + 1300 * ms));
         windows.push((pair[1].1 - 1300 * ms, pair[1].1 + 700 * ms));
     }
@@ -226,7 +226,7 @@ fn an_event_has_one_time_whichever_pages_are_read_with_it() {
     let mut recording = Recording::new();
     let mut disk = Disk::new(dir.path(), crate::common::meta(), WALL, 3);
     for number in 0..15_000 {
-        // A page's clocks are read one behind the other: some 100 ns apart, and more when something
+        // A page's clocks are read one after the other: some 100 ns apart, and more when something
         // comes between.
         recording.set_wall(WALL - [70, 130, 700, 4_000][number as usize / 300 % 4]);
         let time = BEGIN + number * SECOND / 1000;
@@ -319,7 +319,7 @@ fn what_a_window_across_a_step_saves_is_all_of_it() {
     let daemon = live(&[(7, HOUR), (10, -HOUR)]);
     let dir = tempfile::tempdir().unwrap();
     let file = text(&dir.path().join("x.flight"));
-    // From before the first step until behind the second one.
+    // From before the first step until after the second one.
     let window = ["--since", "2026-01-01T00:01:47Z", "--until", "2026-01-01T00:01:52Z"];
     let out = of(&daemon, &[&["save", "--strict", "-o", &file], &window[..]].concat());
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));

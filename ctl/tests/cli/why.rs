@@ -226,7 +226,7 @@ fn who_hangs_since_long_before_a_window_in_files_is_found() {
     assert_eq!(stdout(&out), "the window has no activity of these threads\n");
 }
 
-/// By a table of threads that was taken behind the window, it does not hang any more.
+/// By a table of threads that was taken after the window, it does not hang any more.
 #[test]
 fn who_hangs_is_found_where_a_later_table_has_it_no_more() {
     let dir = tempfile::tempdir().unwrap();
@@ -243,7 +243,7 @@ fn who_hangs_is_found_where_a_later_table_has_it_no_more() {
     assert!(text.contains("had waited for 15.0 s when the window began"), "{text}");
 }
 
-/// The first event of the window is 1 s behind its start.
+/// The first event of the window is 1 s after its start.
 #[test]
 fn a_window_that_begins_quietly_is_one_part() {
     let dir = tempfile::tempdir().unwrap();

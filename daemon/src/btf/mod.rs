@@ -334,12 +334,12 @@ impl Btf {
         None
     }
 
-    /// The struct or union behind typedefs and qualifiers.
+    /// The struct or union after typedefs and qualifiers.
     fn composite(&self, id: u32) -> Option<Type> {
         self.skip(id, kind::STRUCT).or_else(|| self.skip(id, kind::UNION))
     }
 
-    /// The type behind typedefs and qualifiers, if it is of this kind.
+    /// The type after typedefs and qualifiers, if it is of this kind.
     fn skip(&self, mut id: u32, wanted: u32) -> Option<Type> {
         for _ in 0..CHAIN_MAX {
             let t = self.get(id)?;

@@ -36,7 +36,7 @@ const fn steady(every: u64) -> Caller {
 /// ns between the calls of a loop of nothing else, as it gets half of a CPU.
 const HAMMER: u64 = 3_000;
 
-/// Processes of 60 calls, one behind the other.
+/// Processes of 60 calls, one after the other.
 const STORM: Caller = Caller { from: 0, every: 8_000, lives: 60 };
 
 /// Processes of a few calls, as in a loop of forks: each ends before it is looked at again.

@@ -1,5 +1,5 @@
 //! What an event costs on this machine: short loops on one CPU before the probes are attached and
-//! behind that. The difference is all that the work loses, what it costs to be asked at all
+//! after that. The difference is all that the work loses, what it costs to be asked at all
 //! included.
 //!
 //! A machine that does something else at that moment can only make them slower. So no figure is

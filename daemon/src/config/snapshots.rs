@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Size, Span};
 
-/// Longest window before and behind a moment: it has to be in the files, or the rings.
+/// Longest window before and after a moment: it has to be in the files, or the rings.
 const WINDOW_MOST: Duration = Duration::from_mins(10);
 /// A snapshot of less has no room for what explains it.
 const SIZE_LEAST: Size = Size::mib(1);
@@ -22,7 +22,7 @@ pub struct Snapshots {
     pub enabled: bool,
     /// How much of what was before its cause a snapshot holds.
     pub before: Span,
-    /// How much of what comes behind it.
+    /// How much of what comes after it.
     pub after: Span,
     /// Most snapshots that are kept.
     pub max_count: u32,

@@ -98,7 +98,7 @@ fn wrong_values_name_line_key_and_what_to_do() {
         ),
         (
             "[[tracepoint]]\nevent = \"a:b\"\nwhen = \"x = 1\"",
-            "f.toml:3: tracepoint[1].when: behind `x` one of ==, !=",
+            "f.toml:3: tracepoint[1].when: after `x` one of ==, !=",
         ),
         (
             "[[tracepoint]]\nevent = \"a:b\"\n[[tracepoint]]\nstack = true\nevent = \"a:b\"",

@@ -100,11 +100,11 @@ impl Condition {
             Self::All(of) => (of, false),
         };
         for (i, condition) in of.iter().enumerate() {
-            let behind = (tests.len() + condition.count()) as u32;
+            let after = (tests.len() + condition.count()) as u32;
             let (then, otherwise) = match (i + 1 == of.len(), is_any) {
                 (true, _) => (then, otherwise),
-                (false, true) => (then, behind),
-                (false, false) => (behind, otherwise),
+                (false, true) => (then, after),
+                (false, false) => (after, otherwise),
             };
             condition.emit(fields, then, otherwise, tests)?;
         }
@@ -217,7 +217,7 @@ impl Comparison {
     }
 
     fn too_far(&self) -> String {
-        format!("`{}` is behind the first {BYTES_MAX} bytes, which are recorded", self.field)
+        format!("`{}` is after the first {BYTES_MAX} bytes, which are recorded", self.field)
     }
 }
 
@@ -292,7 +292,7 @@ impl Parser<'_> {
             !is_and && self.take(sign)
         });
         let Some((_, op)) = op else {
-            return Err(format!("behind `{field}` one of ==, !=, <, <=, >, >= or & is expected"));
+            return Err(format!("after `{field}` one of ==, !=, <, <=, >, >= or & is expected"));
         };
         Ok(Comparison { field, index, op: *op, value: self.value()? })
     }
@@ -445,9 +445,9 @@ mod tests {
         let long = format!("comm == '{}'", "x".repeat(TEXT_MAX));
         let cases = [
             ("", "the name of a field is expected instead of the end"),
-            ("ret", "behind `ret` one of"),
-            ("ret && ret == 1", "behind `ret` one of"),
-            ("ret = 1", "behind `ret` one of"),
+            ("ret", "after `ret` one of"),
+            ("ret && ret == 1", "after `ret` one of"),
+            ("ret = 1", "after `ret` one of"),
             ("ret == ", "\"\" is no number"),
             ("ret == x1", "\"x1\" is no number"),
             ("ret == 99999999999999999999", "is no number"),
@@ -465,7 +465,7 @@ mod tests {
             ("args[6] == 1", "`args` has 6 numbers, from 0 on"),
             ("args[x] == 1", "`args[` wants a number and `]`"),
             ("ret[0] == 1", "`ret` is not an array"),
-            ("far == 1", "`far` is behind the first 512 bytes"),
+            ("far == 1", "`far` is after the first 512 bytes"),
             (&many, "17 comparisons are more than the 16"),
             (&long, "the text has more than 63 bytes"),
         ];

@@ -48,13 +48,13 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if is_word(c) {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            let (word, behind) = rest.split_at(end);
+            let (word, after) = rest.split_at(end);
             out.push(if c.is_ascii_digit() {
                 Token::Number(number(word)?)
             } else {
                 Token::Word(word.to_owned())
             });
-            rest = behind.trim_start();
+            rest = after.trim_start();
             continue;
         }
         let sign = SIGNS.into_iter().find(|sign| rest.starts_with(sign))?;
@@ -123,7 +123,7 @@ impl Parser<'_> {
                 }))
             }
             Token::Sign("(") => {
-                if let Some(rest) = behind_cast(rest) {
+                if let Some(rest) = after_cast(rest) {
                     self.tokens = rest;
                     return self.unary();
                 }
@@ -138,17 +138,17 @@ impl Parser<'_> {
     }
 }
 
-/// What stands behind the name of a type and its parenthesis; `None`: it is something else. Numbers
+/// What stands after the name of a type and its parenthesis; `None`: it is something else. Numbers
 /// are taken to be of 64 bits whatever the type is.
-fn behind_cast(tokens: &[Token]) -> Option<&[Token]> {
+fn after_cast(tokens: &[Token]) -> Option<&[Token]> {
     let end = tokens.iter().position(|token| *token == Token::Sign(")"))?;
-    let (of, behind) = tokens.split_at(end);
+    let (of, after) = tokens.split_at(end);
     let is_type = |token: &Token| match token {
         Token::Word(word) => word != "REC",
         token => *token == Token::Sign("*"),
     };
     let is_cast = matches!(of.first()?, Token::Word(_)) && of.iter().all(is_type);
-    is_cast.then(|| behind.get(1..)).flatten()
+    is_cast.then(|| after.get(1..)).flatten()
 }
 
 fn join(sign: &str, left: Expression, right: Expression) -> Option<Expression> {

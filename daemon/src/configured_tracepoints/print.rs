@@ -21,7 +21,7 @@ const CALLS: [(&str, bool); 4] = [
 const BITMASKS: [&str; 4] =
     ["__get_bitmask(", "__get_rel_bitmask(", "__get_cpumask(", "__get_rel_cpumask("];
 
-/// Enters what the text behind `print fmt:` tells into the fields.
+/// Enters what the text after `print fmt:` tells into the fields.
 pub(super) fn annotate(fields: &mut [Field], print: &str) {
     for (call, is_flags) in CALLS {
         for (at, _) in print.match_indices(call) {
@@ -54,7 +54,7 @@ pub(super) fn annotate(fields: &mut [Field], print: &str) {
     }
 }
 
-/// The arguments of a call, from behind its parenthesis up to where that is closed.
+/// The arguments of a call, from after its parenthesis up to where that is closed.
 fn group(text: &str) -> Option<Vec<&str>> {
     let end = split(text, |depth, c| depth == 0 && c == ')').next()?.len();
     let inside = text.get(..end).filter(|inside| inside.len() < text.len())?;

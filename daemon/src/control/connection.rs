@@ -209,7 +209,7 @@ impl Connection {
         }
     }
 
-    /// Metadata, stacks, totals. The metadata are made behind the stacks, so that they name all
+    /// Metadata, stacks, totals. The metadata are made after the stacks, so that they name all
     /// functions.
     async fn stacks(&mut self) -> io::Result<()> {
         let (user, backend) = (self.user(), self.backend.clone());

@@ -54,7 +54,7 @@ pub trait Backend: Send + Sync {
     /// The pages that may hold events from `from` until `until` (ns of `CLOCK_MONOTONIC`,
     /// exclusive), and those of the thread table. Each batch is taken when it is asked for.
     fn pages(&self, from: u64, until: u64) -> Batches;
-    /// The pages that are new behind these positions, at most the `newest` of each ring; `None`
+    /// The pages that are new after these positions, at most the `newest` of each ring; `None`
     /// where the recording is another one than `session`.
     fn since(&self, session: u64, after: Vec<Position>, newest: u32) -> Option<Batches>;
     /// The counters of the whole recording.

@@ -172,12 +172,12 @@ impl Descriptors {
     }
 }
 
-/// Those that say something of a window: that were taken in it, and the first behind it. Where
+/// Those that say something of a window: that were taken in it, and the first after it. Where
 /// there is none, as in a window shorter than the time since the last one, the latest before it.
 fn wanted(kept: &VecDeque<Kept>, from: u64, until: u64) -> impl Iterator<Item = &Kept> {
-    let behind =
+    let after =
         kept.iter().find(|kept| kept.end >= until).or(kept.back()).map_or(0, |kept| kept.end);
-    let told = move |kept: &&Kept| kept.end <= behind;
+    let told = move |kept: &&Kept| kept.end <= after;
     let latest = kept.iter().rev().find(told).map_or(0, |kept| kept.begin);
     kept.iter().filter(told).filter(move |kept| kept.begin >= from.min(latest))
 }

@@ -61,7 +61,7 @@ fn a_short_window_gets_the_latest_snapshot_before_it() {
     // As `ps` asks: what is now, a moment after the last one was taken.
     assert_eq!(of(65, 65), [50]);
     assert_eq!(of(65, u64::MAX), [50]);
-    // The first behind a window tells of it; without one, the latest.
+    // The first after a window tells of it; without one, the latest.
     assert_eq!((of(41, 45), of(5, 15), of(25, 70)), (vec![50], vec![10], vec![30, 50]));
     // One that was taken while the window began.
     assert_eq!(of(55, 58), [50]);

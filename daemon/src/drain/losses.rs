@@ -1,7 +1,7 @@
 //! What the rings had overwritten before it was taken: exact, by the totals in the pages' headers.
 //!
 //! The difference between what a page counts before itself and where the drain stands is what is
-//! missing between. It is counted when the page behind the gap is in the files, once, however often
+//! missing between. It is counted when the page after the gap is in the files, once, however often
 //! a fault makes the drain go back.
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub(super) struct Losses {
 impl Losses {
     /// A page is about to be handed over. `mark`: the place up to which the ring is in the files;
     /// `before`: the page that was handed over before this one, if it is of the same ring and
-    /// behind the mark.
+    /// after the mark.
     pub(super) fn see(&mut self, mark: &RingMark, before: Option<&Page>, page: &Page) {
         let header = page.header();
         let until = self.ring(mark).until;

@@ -15,7 +15,7 @@ pub struct Monitor {
     status: Mutex<StoreStatus>,
     /// When it last got on, ns of `CLOCK_MONOTONIC`; 0: it has not yet, or there is no drain.
     beat: AtomicU64,
-    /// Up to when somebody wants everything to be in the files soon, with a checkpoint behind it,
+    /// Up to when somebody wants everything to be in the files soon, with a checkpoint after it,
     /// ns of `CLOCK_MONOTONIC`.
     wanted: AtomicU64,
 }
@@ -27,7 +27,7 @@ impl Monitor {
     }
 
     /// Asks that everything up to a moment (ns of `CLOCK_MONOTONIC`) be in the files soon, with a
-    /// checkpoint behind it: within some seconds, as the status then tells.
+    /// checkpoint after it: within some seconds, as the status then tells.
     pub fn want(&self, until: u64) {
         self.wanted.fetch_max(until, Ordering::Relaxed);
     }

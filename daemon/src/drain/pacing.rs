@@ -163,7 +163,7 @@ mod tests {
         let step =
             pace.step(80 * MS, 0, &[Sight { newest: 10, ..RING }, Sight { newest: 824, ..RING }]);
         assert_eq!(step, Step { round: false, sleep: SHORTEST });
-        // 800 pages in 40 ms: behind a round the whole quarter is left.
+        // 800 pages in 40 ms: after a round the whole quarter is left.
         let mut pace = self::pace();
         pace.step(0, 0, &[RING]);
         let step = pace.step(60 * MS, 0, &[Sight { newest: 1040, ..RING }]);

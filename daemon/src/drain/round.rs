@@ -47,7 +47,7 @@ pub(super) fn round(
         let mut batch: Vec<Page> = Vec::new();
         for (_, cpu, last) in places.iter().filter(|place| place.0 == lane) {
             let mark = writer.mark(lane, *cpu);
-            for bytes in source.behind(mark.position(), *last) {
+            for bytes in source.after(mark.position(), *last) {
                 // The copying checked it but for its header; what memory's damage makes of that is
                 // a gap.
                 let Ok(page) = Page::new(bytes) else { continue };

@@ -12,9 +12,9 @@ pub(super) trait Source {
     fn newest(&self, lane: Lane, cpu: u16) -> u64;
     /// The probes' counters, with the time from before they were read.
     fn counters(&self) -> Totals;
-    /// Copies of the pages of a ring behind a position, up to page `last`, oldest first, as far as
+    /// Copies of the pages of a ring after a position, up to page `last`, oldest first, as far as
     /// they are still there.
-    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>>;
+    fn after(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>>;
 }
 
 impl Source for live::Recording {
@@ -36,8 +36,8 @@ impl Source for live::Recording {
         Self::counters(self)
     }
 
-    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>> {
-        let mut since = Self::behind(self, &after, last);
+    fn after(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>> {
+        let mut since = Self::after(self, &after, last);
         std::iter::from_fn(move || self.page_since(&mut since))
     }
 }

@@ -79,7 +79,7 @@ impl Source for Memory {
         Totals { now: self.now().mono, cpus: vec![cpu(0), cpu(1)], ..Totals::default() }
     }
 
-    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>> {
+    fn after(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>> {
         let rings = self.rings.borrow();
         let (writer, pages) = &rings[&after.cpu];
         let open = writer.current().map(|page| Page::new(page).unwrap());
@@ -298,7 +298,7 @@ impl Source for Big {
         };
         Totals { now: 1_000_000_000, cpus: vec![cpu], ..Totals::default() }
     }
-    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>> {
+    fn after(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>> {
         let new = move |page: &&Page| page.header().seq > after.seq && page.header().seq <= last;
         self.0.iter().filter(new).map(|page| Box::new(*page.bytes()))
     }

@@ -125,7 +125,7 @@ impl Worker {
             sleep = if wait.is_zero() { self.drain(now).unwrap_or(sleep) } else { wait.min(RETRY) };
             self.report();
         }
-        // Whoever waits for a moment waits for the checkpoint behind it.
+        // Whoever waits for a moment waits for the checkpoint after it.
         let awaited = wanted > self.asked_for && wanted <= self.drained;
         if awaited || now.saturating_sub(self.asked) >= self.sync_interval.as_nanos() as u64 {
             self.sync(now)?;

@@ -18,7 +18,7 @@ use flightrec_format::slots;
 const GONE_MOST: usize = 1 << 16;
 /// How long a thread that ended is known at least, ns: longer than a busy ring holds.
 const GONE_NS: u64 = 30_000_000_000;
-/// How long behind its end a thread may still be switched away from, or wake its parent, ns: no id
+/// How long after its end a thread may still be switched away from, or wake its parent, ns: no id
 /// is used again so soon.
 const LAST_NS: u64 = 1_000_000;
 
@@ -57,7 +57,7 @@ impl Processes {
         for cpu in live.cpus() {
             let lane = Lane::Task as u8;
             let position = *self.read.entry(cpu).or_insert(Position { lane, cpu, seq: 0, used: 0 });
-            let mut since = live.behind(&position, live.newest(Lane::Task, cpu));
+            let mut since = live.after(&position, live.newest(Lane::Task, cpu));
             while let Some(page) =
                 live.page_since(&mut since).and_then(|bytes| Page::new(bytes).ok())
             {

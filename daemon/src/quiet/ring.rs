@@ -127,7 +127,7 @@ impl Ring {
         // All of the page that it names was dealt with.
         let position =
             Position { lane: self.lane as u8, cpu: self.cpu, seq: self.done, used: u32::MAX };
-        let mut since = live.behind(&position, last);
+        let mut since = live.after(&position, last);
         let mut stretch = Vec::with_capacity(STRETCH);
         while let Some(bytes) = live.page_since(&mut since) {
             let Ok(page) = Page::new(bytes) else { continue };
@@ -214,7 +214,7 @@ impl Ring {
         i64::try_from(bytes).unwrap_or(i64::MAX).min(2 * burst(self.area))
     }
 
-    /// Puts what is kept of a page behind what is there.
+    /// Puts what is kept of a page after what is there.
     fn put(&mut self, page: &Page, events: &[Event], left_out: &[LeftOut], places: &impl Places) {
         self.done = page.header().seq;
         if let Some((writer, ..)) = &mut self.open

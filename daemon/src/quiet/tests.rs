@@ -90,7 +90,7 @@ impl Machine {
     }
 }
 
-/// Every event behind the first page is shown, or in a gap.
+/// Every event after the first page is shown, or in a gap.
 fn assert_told(machine: &Machine, stream: &LaneStream) {
     let first = stream.pages()[0].header().base_mono;
     let shown: HashSet<(u64, u32)> = stream.events().map(|event| (event.time, event.tid)).collect();

@@ -35,7 +35,7 @@ pub struct Selection {
     pub from: u64,
     /// Until when.
     pub until: u64,
-    /// Whether a checkpoint stands behind the window.
+    /// Whether a checkpoint stands after the window.
     pub whole: bool,
 }
 
@@ -71,15 +71,15 @@ pub fn select(
         .flat_map(|(i, file)| file.blocks().iter().map(move |block| (i, *block)))
         .collect();
     let mark = |(_, block): &(usize, BlockRef)| block.header.kind == Kind::Checkpoint;
-    let behind = all.iter().position(|at| mark(at) && at.1.header.last >= until);
-    let (mut end, whole) = behind.map_or((all.len(), false), |at| (at + 1, true));
+    let after = all.iter().position(|at| mark(at) && at.1.header.last >= until);
+    let (mut end, whole) = after.map_or((all.len(), false), |at| (at + 1, true));
     let starts = Starts::new(all.get(..end)?);
     let (mut start, mut held) = starts.last_before(from).unwrap_or((0, from));
     let size = |blocks: &[(usize, BlockRef)]| {
         blocks.iter().fold(0u64, |sum, (_, block)| sum.saturating_add(bytes(block)))
     };
     while size(all.get(start..end)?) > most {
-        let next = starts.behind(start);
+        let next = starts.after(start);
         let spares = next.is_some_and(|(_, whole)| whole <= cause.saturating_sub(BEFORE_CAUSE));
         let earlier = if spares { None } else { end_before(&all, end, cause) };
         if let Some((position, time)) = earlier {
@@ -99,7 +99,7 @@ pub fn select(
     Some(Selection { files, blocks, names, from: held, until, whole })
 }
 
-/// The last position before `end` where copying may end behind a cause: behind a checkpoint; and
+/// The last position before `end` where copying may end after a cause: after a checkpoint; and
 /// that checkpoint's time.
 fn end_before(all: &[(usize, BlockRef)], end: usize, cause: u64) -> Option<(usize, u64)> {
     let marks = all.iter().enumerate().take(end.checked_sub(1)?).rev();
@@ -108,20 +108,20 @@ fn end_before(all: &[(usize, BlockRef)], end: usize, cause: u64) -> Option<(usiz
     (mark.header.last > cause).then_some((at + 1, mark.header.last))
 }
 
-/// Where copying may begin: behind a checkpoint. What was recorded just behind a checkpoint's time
+/// Where copying may begin: after a checkpoint. What was recorded just after a checkpoint's time
 /// may stand before it, so what is copied is whole only from the first checkpoint on whose time is
-/// behind all that was left out.
+/// after all that was left out.
 struct Starts(Vec<(usize, u64)>);
 
 impl Starts {
     fn new(all: &[(usize, BlockRef)]) -> Self {
-        // Positions behind checkpoints, with the latest moment of all pages before.
-        let (mut latest, mut behind, mut marks) = (0, Vec::new(), Vec::new());
+        // Positions after checkpoints, with the latest moment of all pages before.
+        let (mut latest, mut after, mut marks) = (0, Vec::new(), Vec::new());
         for (i, (_, block)) in all.iter().enumerate() {
             match block.header.kind {
                 Kind::Pages => latest = latest.max(block.header.last),
                 Kind::Checkpoint => {
-                    behind.push((i + 1, latest));
+                    after.push((i + 1, latest));
                     marks.push((i, block.header.last));
                 }
                 _ => {}
@@ -131,7 +131,7 @@ impl Starts {
             let next = marks.iter().find(|(i, time)| *i >= start && *time > latest);
             next.map(|(_, time)| (start, *time))
         };
-        Self(behind.into_iter().filter_map(whole).collect())
+        Self(after.into_iter().filter_map(whole).collect())
     }
 
     /// The last position from which on what is copied is whole at a moment, and from when on it is.
@@ -140,7 +140,7 @@ impl Starts {
     }
 
     /// The next position.
-    fn behind(&self, start: usize) -> Option<(usize, u64)> {
+    fn after(&self, start: usize) -> Option<(usize, u64)> {
         self.0.iter().find(|(position, _)| *position > start).copied()
     }
 }
@@ -175,7 +175,7 @@ impl Selection {
         !self.names.is_empty()
     }
 
-    /// Copies it behind the metadata. What can't be read is damaged there as well, and is a gap for
+    /// Copies it after the metadata. What can't be read is damaged there as well, and is a gap for
     /// a reader.
     pub fn copy<W: Write>(&self, to: &mut FileWriter<W>) -> io::Result<()> {
         let known = self

@@ -40,9 +40,9 @@ pub fn copy<W: Write>(
                 live.pages(lane, cpu, from, until).filter_map(|bytes| Page::copy_from(&bytes).ok())
             {
                 let header = page.header();
-                // The first page behind the window may be the ring's first, of requests to the disk
+                // The first page after the window may be the ring's first, of requests to the disk
                 // that this writing makes: by the window's end there were none of them.
-                let counted = if header.base_mono >= until { header.events } else { behind(&page) };
+                let counted = if header.base_mono >= until { header.events } else { after(&page) };
                 last = Some((counted, header.seq, header.used));
                 pages.push(page);
                 if pages.len() == PAGES_MAX {
@@ -67,7 +67,7 @@ pub fn copy<W: Write>(
     to.checkpoint(&Checkpoint { time: until, rings: marks })
 }
 
-/// A ring's counters behind a page.
-fn behind(page: &Page) -> Counts {
+/// A ring's counters after a page.
+fn after(page: &Page) -> Counts {
     page.header().events.plus(&page.summary().counts)
 }

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_crash_behind_a_storm_of_crashes_is_taken_and_who_is_refused_is_named() {
+    fn a_real_crash_after_a_storm_of_crashes_is_taken_and_who_is_refused_is_named() {
         let mut gate = Gate::new(Duration::from_mins(10), 20, 0);
         let taken = |gate: &mut Gate, alarm: &Alarm| gate.alarm(alarm, S) == Decision::Take;
         let storm = (0..50)

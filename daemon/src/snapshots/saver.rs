@@ -41,7 +41,7 @@ const HOUSEKEEPING: Duration = Duration::from_secs(2);
 const LEVEL: i32 = 3;
 /// What explains a file, beside its pages: about.
 const EXPLANATION: u64 = 256 << 10;
-/// Nice value of the thread: behind whoever works.
+/// Nice value of the thread: after whoever works.
 const NICE: i32 = 5;
 /// Message id of the journal entry about a snapshot: `journalctl MESSAGE_ID=…`.
 pub(super) const MESSAGE_ID: &str = "6a1d2c7f0b3e4d5c9f8a7b6c5d4e3f21";
@@ -347,7 +347,7 @@ impl Saver {
                 return None;
             }
             let late = clock::mono() >= end;
-            // All of it is there, and the checkpoint behind it, or the disk hangs.
+            // All of it is there, and the checkpoint after it, or the disk hangs.
             if status.synced >= until || late && status.drained >= until {
                 let window = (order.from, until);
                 let (cause, most) = (order.alarm.time, self.config.max_size.bytes());

@@ -99,12 +99,12 @@ fn make_within(
     }
     let seconds = |ns: u64| ns as f64 / 1e9;
     if (from, until) != window {
-        let (before, behind) = (about.time.saturating_sub(from), until.saturating_sub(about.time));
+        let (before, after) = (about.time.saturating_sub(from), until.saturating_sub(about.time));
         summary.notes.push(format!(
             "the window holds more events than a summary can cover: it covers {:.1} s before the \
              cause and {:.1} s after it",
             seconds(before),
-            seconds(behind)
+            seconds(after)
         ));
     }
     if left_out != 0 {

@@ -3,7 +3,7 @@
 //!
 //! It reads files, never the rings, so that it may be late: the drain waits for nobody, and what
 //! was not added up yet still is in the files. It takes a share of the CPUs at most
-//! ([`crate::config::History::max_cpu_percent`]), behind all others.
+//! ([`crate::config::History::max_cpu_percent`]), after all others.
 
 mod haste;
 mod maker;

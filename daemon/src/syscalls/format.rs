@@ -8,7 +8,7 @@ use flightrec_format::meta::Argument;
 
 /// Most bytes of a file of tracefs that are read; formats have a few hundred.
 const FILE_MAX: u64 = 64 << 10;
-/// Where the arguments begin in the record of an entry, and the bytes of each: behind the common
+/// Where the arguments begin in the record of an entry, and the bytes of each: after the common
 /// fields and the number (`struct syscall_trace_enter`, kernel/trace/trace.h, Linux 6.18).
 const FIRST: usize = 16;
 const WORD: usize = 8;

@@ -45,7 +45,7 @@ const COMPAT_DIFFERS: &[&str] = &[
     // The order of the last two is the other way round (CONFIG_CLONE_BACKWARDS).
     "clone",
     // A 64-bit value in two arguments (arch/x86/kernel/sys_ia32.c, arch/arm64/kernel/sys32.c), so
-    // that all behind it shift.
+    // that all after it shift.
     "pread64",
     "pwrite64",
     "readahead",
@@ -76,7 +76,7 @@ pub(super) fn compat_event(name: &str) -> Option<&str> {
     if let Some(event) = lookup(COMPAT, name) {
         return Some(event);
     }
-    // Replaced for times behind 2038 (clock_gettime64, futex_time64), and for ids above 65535
+    // Replaced for times after 2038 (clock_gettime64, futex_time64), and for ids above 65535
     // (getuid32): the list stayed.
     let base = name.strip_suffix("_time64");
     let base = base.or_else(|| name.strip_suffix("64").filter(|n| n.ends_with("time")));

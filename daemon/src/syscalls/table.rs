@@ -61,7 +61,7 @@ pub fn string_arguments(call: &Syscall) -> u8 {
 
 fn is_string(call: &str, arg: &Argument, next: Option<&Argument>) -> bool {
     match arg.ctype.as_str() {
-        // A length behind it makes it a buffer: write, pwrite64, mq_timedsend.
+        // A length after it makes it a buffer: write, pwrite64, mq_timedsend.
         "const char *" => next.is_none_or(|n| n.ctype != "size_t"),
         "char *" => NOT_CONST.contains(&(call, arg.name.as_str())),
         _ => false,

@@ -316,7 +316,7 @@ fn formats_that_are_none_leave_the_call_without_arguments() {
     assert!(error.contains("not a number"), "{error}");
 }
 
-/// From Linux 6.19 on, a format has the captured string behind the arguments.
+/// From Linux 6.19 on, a format has the captured string after the arguments.
 #[test]
 fn a_captured_string_is_no_argument() {
     let text = "name: sys_enter_openat\nID: 1\nformat:\n\tfield:int \

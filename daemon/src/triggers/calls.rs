@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_ends_on_another_cpu_ends_behind_its_beginning() {
+    fn a_call_that_ends_on_another_cpu_ends_after_its_beginning() {
         let ms = 1_000_000;
         // Thread 5 ends on CPU 0 what it began on CPU 1; thread 6 the other way round.
         let rings = [

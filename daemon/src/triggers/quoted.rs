@@ -6,9 +6,9 @@
 
 use super::kernel_log::Line;
 
-/// What stands behind the name of the running thread where the kernel begins a line with it and
+/// What stands after the name of the running thread where the kernel begins a line with it and
 /// tells no process id.
-const BEHIND_NAME: [&str; 4] =
+const AFTER_NAME: [&str; 4] =
     [" invoked oom-killer", ": page allocation failure", ": page allocation stalls", " uses "];
 
 /// Beginnings of lines of subsystems that quote no name, but for those that are told by what stands
@@ -91,13 +91,13 @@ fn running(line: &Line, text: String, words: &[String]) -> String {
     };
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
-    while let Some((before, behind)) = rest.split_once(name) {
+    while let Some((before, after)) = rest.split_once(name) {
         out.push_str(before);
         let inside = is_word && !own && !out.is_empty();
         let quoted =
-            of_id(behind) || BEHIND_NAME.iter().any(|form| behind.starts_with(form)) || inside;
+            of_id(after) || AFTER_NAME.iter().any(|form| after.starts_with(form)) || inside;
         out.push_str(if quoted { "?" } else { name });
-        rest = behind;
+        rest = after;
     }
     out + rest
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use xtask::command::{cargo, repository, shown, tools};
 
-/// Behind an alarm the window is open for 5 s, and the file is there some seconds later.
+/// After an alarm the window is open for 5 s, and the file is there some seconds later.
 const SETTLES: Duration = Duration::from_secs(20);
 
 /// What is tried.

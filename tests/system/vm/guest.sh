@@ -80,7 +80,7 @@ until grep -q kept /out/forged.txt; do
     sleep 0.25
 done
 say "forged: $(cat /out/forged.txt)"
-# Numbered calls of threads that are preempted. What comes behind them must not fill the rings, on
+# Numbered calls of threads that are preempted. What comes after them must not fill the rings, on
 # no machine: all of them must be in the dump.
 stress 20000 >/out/stress.txt || { say "FAILED: stress"; exit 1; }
 say "stressed"

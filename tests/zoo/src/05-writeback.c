@@ -1,4 +1,4 @@
-// The request flushes 4 KiB to a slow disk, behind the 24 requests of "backup", a process that
+// The request flushes 4 KiB to a slow disk, after the 24 requests of "backup", a process that
 // flushes its own file there.
 #include "zoo.h"
 int main(void) {

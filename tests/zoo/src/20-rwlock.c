@@ -1,4 +1,4 @@
-// The request takes a lock for reading, behind a queued writer, "settings"; the lock is held by a
+// The request takes a lock for reading, after a queued writer, "settings"; the lock is held by a
 // reader, "exporter", which sleeps.
 #include "zoo.h"
 static pthread_rwlock_t rw;

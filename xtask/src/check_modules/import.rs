@@ -144,10 +144,10 @@ fn absolute(names: &[String], module: &[String]) -> Option<Vec<String>> {
         "super" => module.split_last()?.1,
         _ => return None,
     };
-    while let Some((next, behind)) = rest.split_first()
+    while let Some((next, after)) = rest.split_first()
         && next == "super"
     {
-        (base, rest) = (base.split_last()?.1, behind);
+        (base, rest) = (base.split_last()?.1, after);
     }
     Some([base, rest].concat())
 }

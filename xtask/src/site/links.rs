@@ -118,11 +118,11 @@ fn tag_end(text: &str) -> usize {
 
 /// The attributes of a tag that have a value.
 fn attributes(tag: &str) -> impl Iterator<Item = (&str, &str)> {
-    // Behind each `="` a value and the next name, by turns with names.
+    // After each `="` a value and the next name, by turns with names.
     let mut rest = tag;
     std::iter::from_fn(move || {
-        let (before, behind) = rest.split_once("=\"")?;
-        let (value, next) = behind.split_once('"')?;
+        let (before, after) = rest.split_once("=\"")?;
+        let (value, next) = after.split_once('"')?;
         rest = next;
         Some((before.rsplit(char::is_whitespace).next().unwrap_or_default(), value))
     })

@@ -80,7 +80,7 @@ fn rewritten(page: &str, text: &str) -> Result<String> {
     let mut out = text.to_owned();
     let mut links = markdown::read(text).links;
     // From the end, so that what was found before stays where it is; a picture in a link lies in
-    // its range, and begins behind it.
+    // its range, and begins after it.
     links.sort_by_key(|link| link.range.start);
     for link in links.iter().rev() {
         if link.is_external() || link.to.starts_with('#') {

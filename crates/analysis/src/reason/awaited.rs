@@ -1,4 +1,4 @@
-//! What a thread that sleeps in the kernel waits for, in words behind "for", by its stack alone.
+//! What a thread that sleeps in the kernel waits for, in words after "for", by its stack alone.
 //!
 //! The table of functions is that of [`Reason`](super::Reason). This is for whoever puts a wait into
 //! a sentence of its own and knows the call and its object already; so what the call says better is
@@ -10,7 +10,7 @@ use super::{ReasonKind, Wait};
 /// What a thread waits for in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Awaited {
-    /// In words, behind "for": `data in the pipe`.
+    /// In words, after "for": `data in the pipe`.
     pub words: &'static str,
     /// What kind of thing that is.
     pub class: Class,

@@ -303,13 +303,13 @@ fn a_gap_without_loss_changes_nothing() {
 
 #[test]
 fn a_gap_of_calls_leaves_only_the_calls_of_who_waits() {
-    let call = |events: &[Event], gap: Gap, behind: &[Event]| {
+    let call = |events: &[Event], gap: Gap, after: &[Event]| {
         let (mut threads, mut all) = (Threads::new(0, false), All::default());
         for event in events {
             threads.take(event, &mut all);
         }
         threads.miss(&gap, &mut all);
-        for event in behind {
+        for event in after {
             threads.take(event, &mut all);
         }
         let mut open = None;
@@ -398,12 +398,12 @@ fn who_runs_at_a_cpus_first_event_has_run_from_a_complete_beginning() {
         let _ = threads.take(&switch(300, 0, 5, 0, 6), &mut all);
         rest(5, 400, &mut threads, all)
     };
-    let behind = (Runnable, 300, 400);
+    let after = (Runnable, 300, 400);
     for first in [enter(200, 0, 5, 0), switch(300, 0, 5, 0, 6)] {
-        assert_eq!(own(true, first), [(Running, 100, 300), behind]);
+        assert_eq!(own(true, first), [(Running, 100, 300), after]);
     }
     let unknown = own(false, enter(200, 0, 5, 0));
-    assert_eq!(unknown, [(Unknown, 100, 200), (Running, 200, 300), behind]);
+    assert_eq!(unknown, [(Unknown, 100, 200), (Running, 200, 300), after]);
 }
 
 #[test]
@@ -488,11 +488,11 @@ proptest! {
             prop_assert!(interval.tid != 0);
             let births = births.get(&interval.tid);
             let born = births.is_some_and(|times| times.contains(&interval.from));
-            // Who is heard of behind its end is met anew.
+            // Who is heard of after its end is met anew.
             let died = || all.gone.iter().any(|(tid, ..)| *tid == interval.tid);
             let follows = last.get(&interval.tid).is_none_or(|until| *until == interval.from);
             let is_whole = follows || born || interval.from == 0 && died();
-            prop_assert!(is_whole, "{interval:?} behind {last:?}");
+            prop_assert!(is_whole, "{interval:?} after {last:?}");
             last.insert(interval.tid, interval.until);
         }
     }

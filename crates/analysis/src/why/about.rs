@@ -19,7 +19,7 @@ const SENT_NS: u64 = 200_000_000;
 const O_DSYNC: u64 = 0o10_000;
 /// `O_SYNC` without it.
 const O_SYNC: u64 = 0o4_000_000;
-/// From so many failures with a sleep behind each on, a call is tried again and again.
+/// From so many failures with a sleep after each on, a call is tried again and again.
 const RETRIES_MIN: u64 = 5;
 /// Longest text of a call in a sentence.
 const CALL_MAX: usize = 160;
@@ -55,7 +55,7 @@ impl<N: Names> Chain<'_, N> {
     }
 
     /// The call that a thread tries again and again without success, the error, and how often it
-    /// failed with a sleep behind it.
+    /// failed with a sleep after it.
     pub(super) fn retries(&self, tid: u32, sleeps: u64) -> Option<(String, String, u64)> {
         let ((call, error), count) = self.retried(tid, sleeps)?;
         let told = self.story.tracks.told(count.told);

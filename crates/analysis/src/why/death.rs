@@ -7,7 +7,7 @@ use super::names::Names;
 const SENT_NS: u64 = 1_000_000_000;
 
 impl<N: Names> Chain<'_, N> {
-    /// What is to be said behind the chain of a thread that a signal killed in a stretch of time.
+    /// What is to be said after the chain of a thread that a signal killed in a stretch of time.
     /// Where the chain has nothing but that it ran for a little, its death is the whole of it.
     pub(super) fn death(&mut self, tid: u32, from: u64, until: u64) -> Option<String> {
         let story = self.story;

@@ -6,7 +6,7 @@ use super::facts::RequestRow;
 use super::names::Names;
 use flightrec_format::human::counted;
 
-/// How far the end of a request may be behind that of the wait for it, ns.
+/// How far the end of a request may be after that of the wait for it, ns.
 const DONE_NS: u64 = 1_000_000;
 
 impl<N: Names> Chain<'_, N> {

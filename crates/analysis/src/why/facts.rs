@@ -134,7 +134,7 @@ pub(super) struct Facts {
     pub(super) groups: FxHashMap<u64, Box<str>>,
 }
 
-/// How many rows that begin behind a stretch of time may stand before one that begins in it: rows
+/// How many rows that begin after a stretch of time may stand before one that begins in it: rows
 /// are in the order of their ends, and few overlap.
 const OUT_OF_ORDER: usize = 16;
 
@@ -145,10 +145,10 @@ pub(super) fn touching<T>(
     span: impl Fn(&T) -> (u64, u64),
 ) -> impl Iterator<Item = &T> {
     let first = rows.partition_point(|row| span(row).1 <= from);
-    let mut behind = 0;
+    let mut after = 0;
     let is_near = move |begin: u64| {
-        behind = if begin >= until { behind + 1 } else { 0 };
-        behind <= OUT_OF_ORDER
+        after = if begin >= until { after + 1 } else { 0 };
+        after <= OUT_OF_ORDER
     };
     let mut is_near = is_near;
     rows.get(first..)

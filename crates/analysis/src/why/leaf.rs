@@ -28,8 +28,8 @@ const STOPS: std::ops::RangeInclusive<u32> = 19..=22;
 const SIGCONT: u32 = 18;
 /// How long before it stops a thread a signal may have been sent, ns.
 const SIGNAL_NS: u64 = 1_000_000_000;
-/// How far a signal may be recorded behind the stop that it caused, ns.
-const BEHIND_NS: u64 = 1_000_000;
+/// How far a signal may be recorded after the stop that it caused, ns.
+const AFTER_NS: u64 = 1_000_000;
 /// Interrupts are said by name up to so many.
 const NAMES_MAX: usize = 3;
 
@@ -248,7 +248,7 @@ impl<N: Names> Chain<'_, N> {
         let stop = signals.iter().rev().find(|row| {
             STOPS.contains(&row.signal)
                 && is_for(row.target_tid, row.target_pid)
-                && row.time <= from.saturating_add(BEHIND_NS)
+                && row.time <= from.saturating_add(AFTER_NS)
                 && row.time.saturating_add(SIGNAL_NS) >= from
         });
         let Some(stop) = stop else {

@@ -44,7 +44,7 @@ impl Story {
         if self.tracks.is_cut {
             is_complete = false;
             doubts.push(
-                "the window has more events than an answer is made of: those behind were left \
+                "the window has more events than an answer is made of: those after were left \
                  out; ask about a shorter one"
                     .to_owned(),
             );

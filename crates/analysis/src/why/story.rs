@@ -256,7 +256,7 @@ impl Story {
         }
     }
 
-    /// Events are missing behind `gap.from`. Call it when all events up to that time were taken,
+    /// Events are missing after `gap.from`. Call it when all events up to that time were taken,
     /// and before the first one that the gap [begins before](Gap::begins_before).
     pub fn miss(&mut self, gap: &Gap) {
         let is_lost = gap.missing() != Some(0) || is_loss(&gap.refused);

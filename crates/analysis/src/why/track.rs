@@ -33,7 +33,7 @@ pub(super) struct Count {
     pub(super) calls: u64,
     /// And before it.
     pub(super) all: u64,
-    /// Of those in the window: how many rounds of them there are, each behind a sleep of the
+    /// Of those in the window: how many rounds of them there are, each after a sleep of the
     /// thread but for the first.
     pub(super) rounds: u64,
     /// How often the thread had slept at the last one ([`Track::sleeps`]); `None`: there is none.
@@ -98,7 +98,7 @@ pub(super) struct Track {
     pub(super) cgroup: u64,
     /// The highest priority that it ran with in the window, as of a switch.
     pub(super) prio: Option<u8>,
-    /// In the order of time, one behind the other.
+    /// In the order of time, one after the other.
     pub(super) spans: Vec<Interval>,
     pub(super) calls: Vec<CallSpan>,
     pub(super) open: Option<CallSpan>,
@@ -117,8 +117,8 @@ pub(super) struct Track {
 impl Track {
     /// What it was in at a moment: the call, if it was in one that is known.
     pub(super) fn call_at(&self, time: u64) -> Option<&CallSpan> {
-        let behind = self.calls.partition_point(|call| call.from <= time);
-        let before = behind.checked_sub(1).and_then(|at| self.calls.get(at));
+        let after = self.calls.partition_point(|call| call.from <= time);
+        let before = after.checked_sub(1).and_then(|at| self.calls.get(at));
         before
             .filter(|call| time < call.until)
             .or_else(|| self.open.as_ref().filter(|call| call.from <= time))
@@ -132,8 +132,8 @@ impl Track {
         since: u64,
         is: impl Fn(&CallSpan) -> bool,
     ) -> Option<&CallSpan> {
-        let behind = self.calls.partition_point(|call| call.from < time);
-        let before = self.calls.get(..behind).unwrap_or_default().iter().rev();
+        let after = self.calls.partition_point(|call| call.from < time);
+        let before = self.calls.get(..after).unwrap_or_default().iter().rev();
         before.take(BACK_MAX).take_while(|call| call.until >= since).find(|call| is(call))
     }
 

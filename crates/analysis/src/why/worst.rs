@@ -171,8 +171,8 @@ impl Story {
     /// it did is not known.
     pub fn state_at(&self, tid: u32, at: u64) -> Option<(u64, u64)> {
         let track = self.tracks.get(tid)?;
-        let behind = track.spans.partition_point(|span| span.from <= at);
-        let span = track.spans.get(behind.checked_sub(1)?)?;
+        let after = track.spans.partition_point(|span| span.from <= at);
+        let span = track.spans.get(after.checked_sub(1)?)?;
         let waits = !matches!(span.state, State::Running | State::Unknown | State::Dead);
         let (from, until) = (span.from.max(self.since), span.until.min(self.end));
         (waits && at < span.until && from < until).then_some((from, until))

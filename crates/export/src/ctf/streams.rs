@@ -2,7 +2,7 @@
 //!
 //! A packet holds events of one CPU, and the number of events of that CPU that were discarded
 //! until its end (`events_discarded`): a reader takes the difference to the packet before. Events
-//! behind a gap are in a packet of their own.
+//! after a gap are in a packet of their own.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};

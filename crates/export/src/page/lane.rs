@@ -101,15 +101,15 @@ impl Lane {
     /// Adds one. They may come a little out of order.
     pub fn add(&mut self, span: Span) {
         let resolution = self.resolution(span.is_near);
-        let behind = self.spans.iter().rev().take_while(|of| of.from > span.from).count();
-        if behind == 0
+        let after = self.spans.iter().rev().take_while(|of| of.from > span.from).count();
+        if after == 0
             && let Some(last) = self.spans.last_mut()
             && joins(last, &span, resolution)
         {
             last.join(&span);
             return;
         }
-        self.spans.insert(self.spans.len() - behind, span);
+        self.spans.insert(self.spans.len() - after, span);
         let room = if span.is_near { &mut self.near } else { &mut self.far };
         room.held += 1;
         if room.held > room.most {

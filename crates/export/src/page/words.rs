@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::redact::Redact;
 
-/// Most bytes of texts that are kept while a page is made; behind that, texts are left out.
+/// Most bytes of texts that are kept while a page is made; after that, texts are left out.
 const KEPT_MAX: usize = 24 << 20;
 /// Most bytes of a text.
 const TEXT_MAX: usize = 2048;

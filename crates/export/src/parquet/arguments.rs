@@ -161,9 +161,9 @@ impl Kept {
         }
         let mut rest = &*self.names;
         let mut is_same = |(fd, name): (i32, &[u8])| {
-            let behind = rest.strip_prefix(&fd.to_le_bytes()[..]);
-            let behind = behind.and_then(|rest| rest.strip_prefix(name));
-            behind.and_then(|rest| rest.strip_prefix(b"\0")).map(|behind| rest = behind)
+            let after = rest.strip_prefix(&fd.to_le_bytes()[..]);
+            let after = after.and_then(|rest| rest.strip_prefix(name));
+            after.and_then(|rest| rest.strip_prefix(b"\0")).map(|after| rest = after)
         };
         named(call, descriptors, known).all(|named| is_same(named).is_some()) && rest.is_empty()
     }

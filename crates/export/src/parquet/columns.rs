@@ -41,7 +41,7 @@ pub(super) enum Values {
 pub(super) enum Derived {
     /// Microseconds, of the nanoseconds in the next column.
     Micros,
-    /// The process and the name of the thread, in the columns behind that of [`Values::Who`].
+    /// The process and the name of the thread, in the columns after that of [`Values::Who`].
     Pid,
     Comm,
 }

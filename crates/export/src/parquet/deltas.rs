@@ -4,7 +4,7 @@
 const BLOCK: usize = 128;
 /// Differences that have the same width.
 const MINI: usize = 32;
-/// Widths are multiples of this: the compression behind it then finds what repeats, which it does
+/// Widths are multiples of this: the compression after it then finds what repeats, which it does
 /// not where every other value begins inside of a byte.
 const WIDTHS: u32 = 4;
 
@@ -111,8 +111,8 @@ pub(super) mod tests {
                     continue;
                 }
                 let each = block / minis;
-                let (packed, behind) = rest.split_at(each * usize::from(*width) / 8);
-                rest = behind;
+                let (packed, after) = rest.split_at(each * usize::from(*width) / 8);
+                rest = after;
                 for at in 0..each {
                     let bit = |n: usize| {
                         let place = at * usize::from(*width) + n;

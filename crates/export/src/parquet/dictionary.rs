@@ -95,7 +95,7 @@ pub(super) struct Texts {
     /// A value may stand there more than once.
     places: Places,
     recent: Box<[Option<(u128, u32)>; RECENT]>,
-    /// By the hash of a text that was kept last, the place behind it; made with the first.
+    /// By the hash of a text that was kept last, the place after it; made with the first.
     kept: Vec<u32>,
     /// The last row's text; its place is that of the last row.
     last: Option<u32>,

@@ -10,7 +10,7 @@ fn width(count: usize) -> u32 {
     count.saturating_sub(1).checked_ilog2().map_or(1, |log| log + 1)
 }
 
-/// Numbers of at least so many bits take whole bytes: the compression behind it finds what repeats
+/// Numbers of at least so many bits take whole bytes: the compression after it finds what repeats
 /// in bytes, and hardly anything where each number begins inside of one.
 const LEAST_WHOLE: u32 = 3;
 /// From so many equal numbers of whole bytes on they are a run: those who compress see shorter ones

@@ -209,7 +209,7 @@ impl Table {
     }
 
     /// Whether each row has a thread with its process and its name, in columns `tid`, `pid` and
-    /// `comm` one behind the other.
+    /// `comm` one after the other.
     pub(super) const fn has_who(self) -> bool {
         matches!(self, Self::Events | Self::Calls)
     }

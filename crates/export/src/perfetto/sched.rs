@@ -1,7 +1,7 @@
 //! Scheduling: bundles of ftrace events, by CPU, switches and wakeups in columns.
 //!
 //! A switch in columns does not tell who ran before: the reader knows it from the last one of the
-//! CPU. So one that does not follow another, at the beginning, behind a gap, or where a filter left
+//! CPU. So one that does not follow another, at the beginning, after a gap, or where a filter left
 //! switches out, is written as an event by itself.
 
 use std::collections::VecDeque;
@@ -64,7 +64,7 @@ struct Cpu {
     running: Option<u32>,
     /// Since when.
     since: u64,
-    /// Behind these moments events are there again.
+    /// After these moments events are there again.
     gaps: VecDeque<u64>,
     /// Events are missing before those that wait.
     lost: bool,

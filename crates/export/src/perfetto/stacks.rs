@@ -48,7 +48,7 @@ impl Perfetto {
         self.stretch(from, time, &Slice { track, category, name });
     }
 
-    /// Why a thread slept that runs again since this moment. Perfetto looks for it behind the
+    /// Why a thread slept that runs again since this moment. Perfetto looks for it after the
     /// wakeup and before the thread runs.
     pub(super) fn blocked_reason(
         &mut self,

@@ -42,7 +42,7 @@ const UNAME: u16 = 5;
 const NAMES_MAX: usize = 1 << 17;
 /// Bytes of an event before its own fields.
 const COMMON: usize = 8;
-/// Most bytes of a text: behind the fields, with its NUL.
+/// Most bytes of a text: after the fields, with its NUL.
 const TEXT_MAX: usize = DATA_MAX - COMMON - 16 - 4;
 
 /// Makes a trace.

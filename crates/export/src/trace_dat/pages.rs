@@ -3,9 +3,9 @@
 //! A page begins with the time of its first event and the bytes that are in use (`commit`); an
 //! event with five bits of its length in words and 27 bits of time since the event before. Where
 //! events are missing before a page, `commit` has `RB_MISSED_EVENTS`; if their number is known also
-//! `RB_MISSED_STORED`, and the number is behind the last event.
+//! `RB_MISSED_STORED`, and the number is after the last event.
 //!
-//! The file has the pages of a CPU one behind the other, but they come mixed: they wait in a file
+//! The file has the pages of a CPU one after the other, but they come mixed: they wait in a file
 //! without a name.
 
 use std::fs::File;

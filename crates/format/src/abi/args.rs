@@ -1,6 +1,6 @@
 //! System call arguments in as few bytes as their values need.
 //!
-//! A group of `n` arguments (1 to 6) is a head of 16 bits and the arguments behind it, unaligned.
+//! A group of `n` arguments (1 to 6) is a head of 16 bits and the arguments after it, unaligned.
 //! The head: bits 0-1, 2-3, … 10-11 the width class of each argument, bits 12-14 `n`, bit 15 set
 //! when the arguments do not fit the classes and stand as six… that is `n` full 8-byte words.
 //! A class holds a sign-extended integer of 1, 2, 4 or 6 bytes; 6 bytes hold any user address.

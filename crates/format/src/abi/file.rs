@@ -9,7 +9,7 @@ pub const SOCKET: u32 = 2;
 /// The kernel could not give its path.
 pub const UNNAMED: u32 = 4;
 
-/// Most bytes of text behind a record: a path of `PATH_MAX`.
+/// Most bytes of text after a record: a path of `PATH_MAX`.
 pub const TEXT_MAX: usize = 4096;
 
 /// One open descriptor. The text follows: [`Self::text`] bytes, the file's path; of a Unix socket
@@ -17,7 +17,7 @@ pub const TEXT_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct FileRecord {
-    /// Bytes of text behind the record.
+    /// Bytes of text after the record.
     pub text: u32,
     /// [`CLOEXEC`], [`SOCKET`], [`UNNAMED`].
     pub flags: u32,

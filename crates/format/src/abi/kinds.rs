@@ -120,7 +120,7 @@ macro_rules! kinds {
 
         $($(
             #[doc = concat!("Body of [`", stringify!($variant), "`](Kind::", stringify!($variant),
-                "), behind its header word.")]
+                "), after its header word.")]
             #[derive(Clone, Copy, Debug, PartialEq, Eq)]
             #[repr(C)]
             pub struct $body {

@@ -14,7 +14,7 @@ pub const COPY_MAGIC: u64 = u64::from_le_bytes(*b"FLTRECCP");
 /// Version of the page and record layout; a reader refuses a page of another one.
 pub const VERSION: u16 = 1;
 /// Bytes that every header has ([`RawHeader`]); a lane of more than [`HEADER_KINDS`] kinds has the
-/// counters of the others behind them ([`header_len`]).
+/// counters of the others after them ([`header_len`]).
 pub const HEADER_LEN: usize = 128;
 /// The unit: bytes that lengths of records, and of what is in use of a page, are counted in. Every
 /// record is a multiple of it.
@@ -154,7 +154,7 @@ pub struct RawHeader {
     pub used: u32,
     /// Time without system calls.
     pub detached: u32,
-    /// Events by kind: the first [`HEADER_KINDS`]. Those of further kinds stand behind this struct.
+    /// Events by kind: the first [`HEADER_KINDS`]. Those of further kinds stand after this struct.
     pub events: [u64; HEADER_KINDS],
     /// Events refused.
     pub refused: [u64; REFUSALS],
@@ -171,8 +171,8 @@ const _: () = assert!(core::mem::offset_of!(RawHeader, refused) == 104);
 pub struct PageHeader {
     /// [`MAGIC`], or [`COPY_MAGIC`] in a copy.
     pub magic: u64,
-    /// The recording session (one generation of rings); never 0. Behind [`MAGIC`] its secret,
-    /// random; behind [`COPY_MAGIC`] its public id, a hash of that (`crate::identity`).
+    /// The recording session (one generation of rings); never 0. After [`MAGIC`] its secret,
+    /// random; after [`COPY_MAGIC`] its public id, a hash of that (`crate::identity`).
     pub session: u64,
     /// [`VERSION`].
     pub version: u16,
@@ -218,8 +218,8 @@ impl PageHeader {
             && self.header_len as usize >= HEADER_LEN + THINNED_LEN
     }
 
-    /// Byte of the page behind the counters: what is from [`HEADER_LEN`] up to there are those of
-    /// the kinds behind the first [`HEADER_KINDS`]. Of a part, whose header ends where it begins,
+    /// Byte of the page after the counters: what is from [`HEADER_LEN`] up to there are those of
+    /// the kinds after the first [`HEADER_KINDS`]. Of a part, whose header ends where it begins,
     /// those that the page does not have are 0.
     pub fn counters_end(&self) -> usize {
         HEADER_LEN + 8 * (self.kinds() - HEADER_KINDS)

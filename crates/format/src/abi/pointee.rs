@@ -11,7 +11,7 @@ use super::probe::CALLS;
 pub const INDEX: u8 = 8;
 /// Bytes of the [`head`].
 pub const HEAD: usize = 4;
-/// Most bytes behind it.
+/// Most bytes after it.
 pub const MAX: usize = 128;
 /// Bytes of a page that the longest one may take. Four more than it has: the kernel's verifier
 /// does not see that a length rounded down is a multiple of four.
@@ -145,7 +145,7 @@ pub enum Extent {
     NextCountsNumber = 10,
     /// As [`Self::NextPoints`], with the same limits.
     NextPointsNumber = 11,
-    /// One element, 8 bytes behind: `msg_namelen` of a `struct user_msghdr`.
+    /// One element, 8 bytes after: `msg_namelen` of a `struct user_msghdr`.
     MessageRoom = 12,
     /// What the argument is as a descriptor: a [`Shape::Socket`].
     OfArgument = 13,

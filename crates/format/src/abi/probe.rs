@@ -35,7 +35,7 @@ pub const COMPAT_FLAG: i32 = 0x5174_7ec4;
 /// ([`crate::abi`] has no other store that far out).
 pub const RELEASE: u16 = 0x7d00;
 
-/// As [`RELEASE`], and what is stored behind it comes later as well.
+/// As [`RELEASE`], and what is stored after it comes later as well.
 pub const BARRIER: u16 = 0x7c00;
 
 /// Byte offsets of the kernel's members that the probes read, from the running kernel's BTF.
@@ -395,7 +395,7 @@ const _: () = assert!(FRAMES / FRAME_WAYS == 1 << (32 - 19) && FRAME_WORDS * 4 =
 pub struct Binary {
     /// 0: the place is free; odd: it is being written; else it is there. Grows with each write.
     pub version: u64,
-    /// Its build id, 20 bytes: behind shorter ones are zeros.
+    /// Its build id, 20 bytes: after shorter ones are zeros.
     pub id: [u32; 5],
     /// A process in which it was seen last; 0: none yet.
     pub tgid: u32,
@@ -429,11 +429,11 @@ pub const fn binary_place(id: u32) -> u32 {
 pub struct Mapping {
     /// Its first address.
     pub start: u64,
-    /// The address behind its last one.
+    /// The address after its last one.
     pub end: u64,
     /// The process's `mm_struct`.
     pub mm: u64,
-    /// Bytes of the path behind this; 0: the kernel could not give it.
+    /// Bytes of the path after this; 0: the kernel could not give it.
     pub path: u64,
     /// The file's inode number.
     pub inode: u64,
@@ -477,7 +477,7 @@ pub const SYMBOL_TEXT: usize = 256;
 /// (`format::thread_stack`).
 pub const STACK_WALK: &str = "walk_stacks";
 
-/// Numbers in a table of calls; those behind it take six arguments and no strings.
+/// Numbers in a table of calls; those after it take six arguments and no strings.
 pub const CALLS: usize = 512;
 
 /// A table of calls, by number. Bits 0-2: number of arguments; bit 3 [`ARGS_LOST`]; bit 4

@@ -72,7 +72,7 @@ pub struct ContextRecord {
     /// Bytes of the attributes that follow, which are not recorded.
     pub attributes: u16,
     /// Not part of the record.
-    pub behind: u32,
+    pub after: u32,
 }
 
 /// Bytes of the head.
@@ -80,7 +80,7 @@ pub const CONTEXT_RECORD: usize = 28;
 /// [`ContextRecord::valid`] of a record that counts.
 pub const VALID: u8 = 1;
 
-const _: () = assert!(core::mem::offset_of!(ContextRecord, behind) == CONTEXT_RECORD);
+const _: () = assert!(core::mem::offset_of!(ContextRecord, after) == CONTEXT_RECORD);
 
 /// Where a thread's own variables are in user space, by bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

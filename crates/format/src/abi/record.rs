@@ -1,4 +1,4 @@
-//! Records: what stands behind a page's header.
+//! Records: what stands after a page's header.
 //!
 //! A record is a header word of 8 bytes and a body, together a multiple of [`UNIT`]. The header:
 //! bits 0-7 [`kind`], 8-15 length in units (header included), 16-31 `aux`, 32-63 time: ns since the
@@ -20,7 +20,7 @@ pub const SHARES_NAME: u64 = 4;
 
 /// Record kinds: those of the table of events ([`super::kinds`]), and those that are no events.
 ///
-/// What stands behind the header word of an event whose body is not of fixed fields:
+/// What stands after the header word of an event whose body is not of fixed fields:
 /// - ENTER: `aux` [`call_aux`]. Body: fold slot ([`fold`]); then the arguments, if it takes any
 ///   ([`crate::abi::args`]).
 /// - EXIT: `aux` as ENTER. Body: return value, 8 bytes; then the arguments, where the entry was
@@ -33,7 +33,7 @@ pub const SHARES_NAME: u64 = 4;
 /// - MARK: `aux` 0. Then STRING 0.
 /// - ACT: `aux` [`Act`]. Then STRING 0, a sentence.
 ///
-/// Behind the fields of EXEC come STRING 0 (file) and 1 (arguments, each ended by NUL).
+/// After the fields of EXEC come STRING 0 (file) and 1 (arguments, each ended by NUL).
 pub mod kind {
     pub use crate::abi::kinds::number::*;
 
@@ -69,7 +69,7 @@ pub enum StringStatus {
     Cut = 1,
     /// The address could not be read (not mapped, or not yet faulted in).
     Unreadable = 2,
-    /// Longer than the limit: its first [`STRING_HEAD`] bytes, and right behind them its last ones.
+    /// Longer than the limit: its first [`STRING_HEAD`] bytes, and right after them its last ones.
     Ends = 3,
 }
 
@@ -79,7 +79,7 @@ pub const STRING_MAX: usize = 256;
 pub const STRING_HEAD: usize = 127;
 /// And those of its end.
 pub const STRING_TAIL: usize = STRING_MAX - 1 - STRING_HEAD;
-/// Most bytes behind the head among which a string's end is looked for: no path that the kernel
+/// Most bytes after the head among which a string's end is looked for: no path that the kernel
 /// takes is longer (`PATH_MAX`, include/uapi/linux/limits.h).
 pub const STRING_REACH: usize = 4096;
 /// States of the table by which arguments are masked.
@@ -217,7 +217,7 @@ pub mod switch {
 }
 
 /// The body of WAKING and WAKEUP_NEW: bits 0-21 wakee, 22-37 the state it slept in, 38-53 its CPU
-/// (the one it last ran on; a MIGRATE behind it tells the new one), 54-56 [`WakeContext`].
+/// (the one it last ran on; a MIGRATE after it tells the new one), 54-56 [`WakeContext`].
 pub mod wake {
     use super::{TID_MASK, WakeContext};
 
@@ -313,7 +313,7 @@ pub mod migrate {
     }
 }
 
-/// STACK: where in the kernel a thread waited that runs again. It stands behind the SWITCH to its
+/// STACK: where in the kernel a thread waited that runs again. It stands after the SWITCH to its
 /// thread.
 pub mod stack {
     /// Bytes of the body before the frames: for how long the thread slept, ns, from the switch
@@ -438,7 +438,7 @@ pub mod tracepoint {
     /// trace_entry` (include/linux/trace_events.h, Linux 6.1 and 6.18), of which programs see
     /// nothing. Offsets of fields count them.
     pub const COMMON: usize = 8;
-    /// Most bytes behind these that are recorded; a multiple of 8.
+    /// Most bytes after these that are recorded; a multiple of 8.
     pub const BYTES_MAX: usize = 512;
     /// Most frames.
     pub const FRAMES_MAX: usize = super::stack::FRAMES_MAX;
@@ -460,7 +460,7 @@ pub mod tracepoint {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Hidden {
         /// In the kernel's code or static data: a frame, as of [`super::stack::frame`], that is the
-        /// byte itself and not one behind it.
+        /// byte itself and not one after it.
         Code(u32),
         /// Anywhere else: a keyed hash of it.
         Data(u32),

@@ -15,8 +15,8 @@ pub const IN_SYSCALL: u32 = 2;
 /// A kernel thread.
 pub const KTHREAD: u32 = 4;
 /// The call stands here as its ENTER record has it: [`TaskSlot::nr`] is the record's first half
-/// word; the bytes of [`TaskSlot::args`] and behind them those of [`TaskSlot::abi`] are what
-/// follows its fold slot (of a shorter record, those behind its end mean nothing).
+/// word; the bytes of [`TaskSlot::args`] and after them those of [`TaskSlot::abi`] are what
+/// follows its fold slot (of a shorter record, those after its end mean nothing).
 /// [`crate::slots::parse`] unfolds it.
 pub const PACKED: u32 = 8;
 /// The budget refused the entry of the call that the thread is in.

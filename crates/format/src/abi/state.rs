@@ -101,7 +101,7 @@ pub const NO_THREAD: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LaneState {
-    /// Byte behind the current page's first [`HEADER_LEN`](super::page::HEADER_LEN) where the next
+    /// Byte after the current page's first [`HEADER_LEN`](super::page::HEADER_LEN) where the next
     /// record goes; [`CLOSED`]: no page is open yet.
     pub off: u32,
     /// Index of the current page within the ring.
@@ -321,7 +321,7 @@ pub struct CpuState {
     /// The rings, by [`crate::abi::page::Lane`].
     pub lanes: [LaneState; RING_LANES],
     /// Where an event of lane `kernel` waits that came while another was being written: a page of
-    /// its own, [`LaneState::ring_base`]. Behind the state of lane `kernel`, so that one can stand
+    /// its own, [`LaneState::ring_base`]. After the state of lane `kernel`, so that one can stand
     /// for the other. [`LaneState::ring_pages`]: 1, or 0 where this CPU has no ring.
     pub aside: LaneState,
     /// The events of [`Self::aside`] by kind, as they are while it is copied.

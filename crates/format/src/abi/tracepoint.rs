@@ -1,7 +1,7 @@
 //! What the program on configured tracepoints is told of each, and what it counts: shared by the
 //! probes and the daemon. It is bookkeeping, not recording.
 //!
-//! Offsets here are behind the first [`COMMON`](super::record::tracepoint::COMMON) bytes of what
+//! Offsets here are after the first [`COMMON`](super::record::tracepoint::COMMON) bytes of what
 //! the kernel publishes.
 
 use super::record::tracepoint::BYTES_MAX;
@@ -17,7 +17,7 @@ pub const TESTS: usize = 16;
 /// Longest text that one compares with, bytes.
 pub const TEXT_MAX: usize = 64;
 
-/// Bit of [`TracepointPlan::part`]: the offset that stands there counts from behind itself
+/// Bit of [`TracepointPlan::part`]: the offset that stands there counts from after itself
 /// (`__rel_loc`); else from the beginning of what is published (`__data_loc`).
 pub const RELATIVE: u32 = 1 << 31;
 
@@ -69,7 +69,7 @@ pub struct Test {
     pub size: u32,
     /// Bytes of the text to compare with.
     pub length: u32,
-    /// What is next where it holds: the number of a comparison behind this one, [`Self::YES`] or
+    /// What is next where it holds: the number of a comparison after this one, [`Self::YES`] or
     /// [`Self::NO`].
     pub then: u32,
     /// What is next where it does not hold.

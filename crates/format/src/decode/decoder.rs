@@ -1,7 +1,7 @@
 //! The walk over a page's records.
 //!
 //! Damage costs what was damaged, no more: a record whose content is impossible is left out and
-//! the walk goes on behind it; only where the framing or the time base is lost does the page end.
+//! the walk goes on after it; only where the framing or the time base is lost does the page end.
 //! Either way the first fault is kept, and the next page's totals tell how many events it cost.
 
 use super::body;
@@ -68,7 +68,7 @@ pub struct Summary {
     pub damage: Option<Damage>,
 }
 
-/// An exit that stands inside its entry's record: given out behind the entry.
+/// An exit that stands inside its entry's record: given out after the entry.
 #[derive(Clone, Copy)]
 struct Folded {
     entered: u64,
@@ -455,7 +455,7 @@ impl Iterator for Decoder<'_> {
     }
 }
 
-/// An argument list of `whole` bytes with its end behind its beginning: all of it, where nothing is
+/// An argument list of `whole` bytes with its end after its beginning: all of it, where nothing is
 /// between them.
 fn with_end(args: Text, end: &Text, whole: u32) -> Text {
     if args.status == StringStatus::Unreadable || end.status == StringStatus::Unreadable {

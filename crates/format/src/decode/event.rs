@@ -59,7 +59,7 @@ pub enum Body {
         prio: u8,
         /// State that it slept in; 0 for a new thread.
         state: u16,
-        /// CPU that it last ran on; a migration behind this event tells the new one.
+        /// CPU that it last ran on; a migration after this event tells the new one.
         cpu: u16,
         /// Its first wakeup.
         new: bool,
@@ -98,7 +98,7 @@ pub enum Body {
         exec: Exec,
         /// File.
         file: Option<Text>,
-        /// Arguments, each ended by NUL. Of a list that is cut, what is behind the first
+        /// Arguments, each ended by NUL. Of a list that is cut, what is after the first
         /// [`STRING_MAX`](crate::abi::record::STRING_MAX) bytes is its end.
         args: Option<Text>,
     },
@@ -195,7 +195,7 @@ pub struct Sample {
     /// There may be more frames of the program than were recorded.
     pub user_cut: bool,
     /// Frames of the kernel, from the innermost one out, as of [`Stack::frames`]; the first one is
-    /// one byte behind where the instruction that ran begins.
+    /// one byte after where the instruction that ran begins.
     pub kernel: Box<[u32]>,
     /// Frames of the program, from the innermost one out: the first one is of the instruction that
     /// ran, or that the program called the kernel before.
@@ -209,7 +209,7 @@ pub struct Tracepoint {
     pub id: u16,
     /// In what it ran: but for a thread, the event's thread is the one interrupted.
     pub context: WakeContext,
-    /// The published record behind its first [`COMMON`](crate::abi::record::tracepoint::COMMON)
+    /// The published record after its first [`COMMON`](crate::abi::record::tracepoint::COMMON)
     /// bytes, with addresses of the kernel hidden.
     pub bytes: Box<[u8]>,
     /// There was more of it.
@@ -253,7 +253,7 @@ pub struct Text {
     /// How it came out.
     pub status: StringStatus,
     /// Its bytes, without the ending NUL; of [`StringStatus::Ends`] its beginning and its end, one
-    /// behind the other.
+    /// after the other.
     pub bytes: Box<[u8]>,
 }
 

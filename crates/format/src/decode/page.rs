@@ -66,7 +66,7 @@ pub fn read_header(bytes: &[u8]) -> Result<PageHeader, PageError> {
     Ok(header)
 }
 
-/// Takes the counters that stand behind the header's first bytes; 0 for those that are not there.
+/// Takes the counters that stand after the header's first bytes; 0 for those that are not there.
 pub fn read_counters(header: &mut PageHeader, bytes: &[u8]) {
     let further = bytes.get(HEADER_LEN..header.counters_end()).unwrap_or_default();
     let (words, _) = further.as_chunks::<8>();
@@ -75,7 +75,7 @@ pub fn read_counters(header: &mut PageHeader, bytes: &[u8]) {
     }
 }
 
-/// The header's fields, whatever they hold, but for counters behind [`HEADER_LEN`].
+/// The header's fields, whatever they hold, but for counters after [`HEADER_LEN`].
 fn parse(head: &[u8; HEADER_LEN]) -> PageHeader {
     let (words, _) = head.as_chunks::<8>();
     let w = |i: usize| words.get(i).map_or(0, |b| u64::from_le_bytes(*b));
@@ -97,7 +97,7 @@ fn parse(head: &[u8; HEADER_LEN]) -> PageHeader {
     }
 }
 
-/// One page with a valid header, and always a copy ([`COPY_MAGIC`]). What stands behind the header
+/// One page with a valid header, and always a copy ([`COPY_MAGIC`]). What stands after the header
 /// may still be anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
@@ -139,7 +139,7 @@ impl Page {
         &self.bytes
     }
 
-    /// The bytes in use behind the header.
+    /// The bytes in use after the header.
     pub(super) fn records(&self) -> &[u8] {
         self.bytes
             .get(usize::from(self.header.header_len)..self.header.used_bytes())

@@ -7,12 +7,12 @@ use crate::abi::kinds::{BODY_MAX, Field, Kind, Unit, Value};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plain {
     kind: Kind,
-    /// Those of the fields; 0 behind them.
+    /// Those of the fields; 0 after them.
     bytes: [u8; BODY_MAX],
 }
 
 impl Plain {
-    /// Takes the fields off the front of a record's body. What is behind them, a later release
+    /// Takes the fields off the front of a record's body. What is after them, a later release
     /// added. `None` where the body is too short, or the kind has no fields.
     pub fn read(kind: Kind, body: &[u8]) -> Option<Self> {
         let length = kind.row().bytes;

@@ -9,7 +9,7 @@ pub(crate) struct Record<'a> {
     pub(crate) kind: u8,
     pub(crate) aux: u16,
     pub(crate) upper: u32,
-    /// What stands behind the header word.
+    /// What stands after the header word.
     pub(crate) body: &'a [u8],
 }
 
@@ -20,7 +20,7 @@ impl<'a> Record<'a> {
         self.body.first_chunk().map(|word| u64::from_le_bytes(*word))
     }
 
-    /// Of a call: an ENTER's fold slot or an EXIT's return value, and what is behind.
+    /// Of a call: an ENTER's fold slot or an EXIT's return value, and what is after.
     #[inline]
     pub(crate) fn result(&self) -> Option<(u64, &'a [u8])> {
         if self.kind == kind::ENTER {
@@ -49,7 +49,7 @@ pub(crate) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Of the bytes of a page that are in use behind its header.
+    /// Of the bytes of a page that are in use after its header.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }

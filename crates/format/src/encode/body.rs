@@ -8,13 +8,13 @@ use crate::abi::record::{
 };
 use crate::decode::{Body, Call, Text};
 
-/// Where records are put one behind the other.
+/// Where records are put one after the other.
 pub(super) struct Records<'a> {
     pub(super) out: &'a mut Vec<u8>,
 }
 
 impl Records<'_> {
-    /// A header word whose record has `body` bytes behind it.
+    /// A header word whose record has `body` bytes after it.
     pub(super) fn header(&mut self, kind: u8, body: usize, aux: u16, upper: u32) {
         let length = (8 + body).div_ceil(UNIT) as u8;
         self.word(header(kind, length, aux, upper));
@@ -34,7 +34,7 @@ impl Records<'_> {
         self.out.resize(self.out.len().next_multiple_of(UNIT), 0);
     }
 
-    /// A record's head of what stands behind it.
+    /// A record's head of what stands after it.
     fn close(&mut self, start: usize, kind: u8, aux: u16, upper: u32) {
         self.pad();
         let length = ((self.out.len() - start) / UNIT) as u8;
@@ -83,7 +83,7 @@ impl Records<'_> {
         }
     }
 
-    /// What stands behind the header word; returns kind and aux.
+    /// What stands after the header word; returns kind and aux.
     fn content(&mut self, body: &Body, tid: u32) -> (u8, u16) {
         match body {
             Body::Enter(call) => {

@@ -32,7 +32,7 @@ pub fn in_kernel(page: &[u8; PAGE_SIZE], secret: u64) -> Box<[u8; PAGE_SIZE]> {
     page
 }
 
-/// Puts a header at the beginning of a page, and of what is behind its first bytes the counters.
+/// Puts a header at the beginning of a page, and of what is after its first bytes the counters.
 pub fn put_header(header: &PageHeader, page: &mut [u8; PAGE_SIZE]) {
     if let Some(head) = page.first_chunk_mut() {
         *head = write_header(header);

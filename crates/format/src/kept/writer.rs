@@ -34,7 +34,7 @@ impl KeptWriter {
         self.through
     }
 
-    /// Takes what is kept of the page behind the last one: all of it, or, where it does not fit,
+    /// Takes what is kept of the page after the last one: all of it, or, where it does not fit,
     /// nothing (`false`).
     pub fn append(&mut self, page: &Page, events: &[Event]) -> bool {
         let is_next =

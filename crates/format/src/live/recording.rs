@@ -166,7 +166,7 @@ impl Recording {
     }
 
     /// Copies of the pages of one ring that may hold events of [`from`, `until`) (ns of
-    /// `CLOCK_MONOTONIC`), oldest first, and of the first page behind the window. All that was
+    /// `CLOCK_MONOTONIC`), oldest first, and of the first page after the window. All that was
     /// recorded in the window before this call is in them, unless the ring is written over
     /// while it is copied, which the pages' totals then show.
     pub fn pages(&self, lane: Lane, cpu: u16, from: u64, until: u64) -> Pages<'_> {
@@ -183,12 +183,12 @@ impl Recording {
         cursor.advance(&self.place(cursor.lane, cursor.cpu)?)
     }
 
-    /// Appends it to pages one behind the other; `false`: there is none.
+    /// Appends it to pages one after the other; `false`: there is none.
     pub fn append(&self, cursor: &mut Cursor, out: &mut Vec<u8>) -> bool {
         self.place(cursor.lane, cursor.cpu).is_some_and(|place| cursor.append(&place, out))
     }
 
-    /// What is new in a ring behind a position, at most the `newest` pages, for
+    /// What is new in a ring after a position, at most the `newest` pages, for
     /// [`Self::advance_since`]. Looks at no page but those.
     pub fn since(&self, after: &Position, newest: u32) -> Since {
         let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
@@ -196,9 +196,9 @@ impl Recording {
         Since::new(lane, *after, last, u64::from(newest))
     }
 
-    /// The pages of a ring behind a position, up to page `last`, which must have been seen
+    /// The pages of a ring after a position, up to page `last`, which must have been seen
     /// ([`Self::newest`]); for [`Self::advance_since`].
-    pub fn behind(&self, after: &Position, last: u64) -> Since {
+    pub fn after(&self, after: &Position, last: u64) -> Since {
         let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
         Since::new(lane, *after, last, u64::MAX)
     }
@@ -214,12 +214,12 @@ impl Recording {
         self.place(lane, cpu).map_or(0, |place| place.pages as u64)
     }
 
-    /// The next page of [`Self::since`] or [`Self::behind`].
+    /// The next page of [`Self::since`] or [`Self::after`].
     pub fn advance_since(&self, since: &mut Since) -> Option<[u8; PAGE_SIZE]> {
         self.page_since(since).map(|page| *page)
     }
 
-    /// Appends it to pages one behind the other; `false`: there is none.
+    /// Appends it to pages one after the other; `false`: there is none.
     pub fn append_since(&self, since: &mut Since, out: &mut Vec<u8>) -> bool {
         let place = since.lane.and_then(|lane| self.place(lane, since.cpu));
         place.is_some_and(|place| since.append(&place, out))

@@ -26,7 +26,7 @@ pub(super) struct PageRef {
     pub(super) index: usize,
 }
 
-/// What stands behind magic and session.
+/// What stands after magic and session.
 const BODY: usize = offset_of!(RawHeader, version);
 const SEQ: usize = offset_of!(RawHeader, seq);
 const USED: usize = offset_of!(RawHeader, used);
@@ -101,7 +101,7 @@ fn copy_page(place: &RingPlace<'_>, page: &PageRef) -> Option<Box<[u8; PAGE_SIZE
     copy(place, page.index, page.seq, PAGE_SIZE, &mut out).map(|_| out)
 }
 
-/// The same, behind what `out` holds; `out` is as it was where the page is no longer there.
+/// The same, after what `out` holds; `out` is as it was where the page is no longer there.
 fn append_page(place: &RingPlace<'_>, page: &PageRef, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     out.resize(start + PAGE_SIZE, 0);
@@ -152,7 +152,7 @@ impl RingPlace<'_> {
         let mut found = Vec::new();
         let end = self.first.saturating_add(self.pages).min(self.map.entries());
         for index in self.first..end {
-            // The probes go round the ring from its first page on (`next_page`): behind one that
+            // The probes go round the ring from its first page on (`next_page`): after one that
             // was never opened there is nothing yet.
             if self.map.load(index, SEQ) == 0 {
                 break;
@@ -168,7 +168,7 @@ impl RingPlace<'_> {
     }
 
     /// Those that may hold events of [`from`, `until`), with sequence numbers above `after`, and
-    /// the first page behind the window, whose header proves that nothing is missing at the
+    /// the first page after the window, whose header proves that nothing is missing at the
     /// window's end.
     pub(super) fn select(&self, from: u64, until: u64, after: u64) -> Vec<PageRef> {
         let all = self.scan();

@@ -173,13 +173,13 @@ pub(super) fn copy_kept(map: &ArrayMap, ids: Ids, index: usize) -> Option<[u8; P
 pub(super) fn extend_kept(map: &ArrayMap, index: usize, page: &[u8; PAGE_SIZE]) -> bool {
     let Ok(header) = read_header(page) else { return false };
     let at = kept::through_at(header.header_len);
-    let behind = at + 8;
+    let after = at + 8;
     let (Some(used), Some(through), Some(rest)) =
-        (page.get(USED..USED + 8), page.get(at..behind), page.get(behind..))
+        (page.get(USED..USED + 8), page.get(at..after), page.get(after..))
     else {
         return false;
     };
-    map.write(index, behind, rest) && map.write(index, USED, used) && map.write(index, at, through)
+    map.write(index, after, rest) && map.write(index, USED, used) && map.write(index, at, through)
 }
 
 /// Writes the beginning of a page's header ([`crate::encode::write_header`]), which makes a page of

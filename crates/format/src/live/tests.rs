@@ -79,7 +79,7 @@ fn copies(recording: &Recording, from: u64, until: u64) -> Vec<Page> {
 }
 
 #[test]
-fn windows_get_their_pages_and_one_behind() {
+fn windows_get_their_pages_and_one_after() {
     let recording = Recording::new(maps()).unwrap();
     let mut writer = PageWriter::new(SECRET, Lane::Sched, 1, 0);
     let mut n = 0;
@@ -163,16 +163,16 @@ fn only_what_is_new() {
         (recording.newest(Lane::Sched, 1), recording.ring_pages(Lane::Sched, 1)),
         (12, RING as u64)
     );
-    let behind = |seq, used, last| {
+    let after = |seq, used, last| {
         let mut since =
-            recording.behind(&Position { lane: Lane::Sched as u8, cpu: 1, seq, used }, last);
+            recording.after(&Position { lane: Lane::Sched as u8, cpu: 1, seq, used }, last);
         let pages = std::iter::from_fn(|| recording.advance_since(&mut since));
         pages.map(|page| Page::copy_from(&page).unwrap().header().seq).collect::<Vec<_>>()
     };
-    assert_eq!(behind(0, 0, 11), [5, 6, 7, 8, 9, 10, 11]);
-    assert_eq!(behind(10, 1024, 11), [11]);
-    assert_eq!(behind(11, 1024, 11), [0; 0]);
-    assert_eq!(behind(0, 0, u64::MAX), [0; 0], "pages that are not there");
+    assert_eq!(after(0, 0, 11), [5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(after(10, 1024, 11), [11]);
+    assert_eq!(after(11, 1024, 11), [0; 0]);
+    assert_eq!(after(0, 0, u64::MAX), [0; 0], "pages that are not there");
     for (lane, cpu) in [(Lane::Sched, 0), (Lane::Sched, 99), (Lane::Meta, 1)] {
         assert_eq!((recording.newest(lane, cpu), recording.ring_pages(lane, cpu)), (0, 0));
     }

@@ -65,7 +65,7 @@ pub enum Place {
     Here,
     /// Where its word tells, from the record's beginning: `__data_loc`.
     DataLoc,
-    /// Where its word tells, from behind itself: `__rel_loc`.
+    /// Where its word tells, from after itself: `__rel_loc`.
     RelLoc,
 }
 

@@ -71,7 +71,7 @@ impl LaneStream {
         coverage
     }
 
-    /// The same, with the gaps before and behind the window that the pages tell of.
+    /// The same, with the gaps before and after the window that the pages tell of.
     pub fn coverage_around(&self, scope: &Scope<'_>) -> Coverage {
         let totals = scope
             .totals

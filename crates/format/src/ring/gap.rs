@@ -79,7 +79,7 @@ impl Gap {
         is_lost || self.refused[Refusal::Busy as usize] != 0
     }
 
-    /// Whether an event of this time comes behind the gap's beginning. The last event before a gap
+    /// Whether an event of this time comes after the gap's beginning. The last event before a gap
     /// is at its very beginning: where no page tells more, that event's time is all that is known.
     pub fn begins_before(&self, time: u64) -> bool {
         self.from < time

@@ -15,7 +15,7 @@ pub struct Sequence {
     cpu: u16,
     /// In order of their places: most come in it.
     pages: Vec<(Page, Summary)>,
-    /// Those that came when one behind them was there already.
+    /// Those that came when one after them was there already.
     late: BTreeMap<Place, (Page, Summary)>,
 }
 

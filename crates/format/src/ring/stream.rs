@@ -108,7 +108,7 @@ impl LaneStream {
     }
 
     /// What is left out of its pages, in order. A page that stands for others ends where the next
-    /// one that is there begins, so nothing is left out behind that.
+    /// one that is there begins, so nothing is left out after that.
     pub fn left_out(&self) -> impl Iterator<Item = LeftOut> + '_ {
         let ends = self.pages.iter().skip(1).map(part::begins).chain([u64::MAX]);
         self.pages.iter().zip(ends).flat_map(|(page, end)| {

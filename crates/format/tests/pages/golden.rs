@@ -23,7 +23,7 @@ fn event(time: u64, tid: u32, body: Body) -> Event {
     Event { time, cpu: CPU, tid, body }
 }
 
-/// Writes events, opened at time 0x1000, and compares the units behind the header, which has the
+/// Writes events, opened at time 0x1000, and compares the units after the header, which has the
 /// counters of all kinds of the lane; then reads them back.
 #[track_caller]
 fn golden(lane: Lane, events: &[Event], units: &[u32]) {
@@ -164,7 +164,7 @@ fn exit_and_time() {
         0, // EXIT of x32's 1 with arguments
         u32::MAX,
         u32::MAX,
-        0xffff_a000, // raw form: two words of 8 bytes, unaligned behind the head
+        0xffff_a000, // raw form: two words of 8 bytes, unaligned after the head
         0xffff_ffff,
         0x0000_ffff,
         0,

@@ -97,7 +97,7 @@ proptest! {
     }
 }
 
-/// A page of the syscall lane with these bytes behind its header.
+/// A page of the syscall lane with these bytes after its header.
 fn page(body: &[u8]) -> Page {
     let mut header = PageWriter::new(7, Lane::Syscall, CPU, 0).header();
     let used = (HEADER_LEN + body.len()) / UNIT;
@@ -112,7 +112,7 @@ fn units(units: &[u32]) -> Vec<u8> {
     units.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
-/// The bytes behind a header, how many events they hold, and the first fault with its place behind
+/// The bytes after a header, how many events they hold, and the first fault with its place after
 /// the header.
 type Case = (Vec<u8>, usize, Option<(Fault, usize)>);
 
@@ -179,7 +179,7 @@ fn headers_are_checked() {
     assert_eq!(changed(24, &[0; 8]), Err(PageError::Unnumbered));
     assert_eq!(read_header(&good[..100]), Err(PageError::Size(100)));
     assert_eq!(Page::copy_from(&good[..4000]), Err(PageError::Size(4000)));
-    // A longer header of a later minor release: its records stand behind it.
+    // A longer header of a later minor release: its records stand after it.
     let mut longer = good.clone();
     longer[22..24].copy_from_slice(&136u16.to_le_bytes());
     assert_eq!(Page::copy_from(&longer).map(|p| p.events().count()), Ok(0));

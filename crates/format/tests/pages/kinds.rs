@@ -89,7 +89,7 @@ fn numbers_names_and_counters_fit_together() {
 }
 
 #[test]
-fn fields_stand_one_behind_the_other() {
+fn fields_stand_one_after_the_other() {
     for kind in Kind::ALL {
         let row = kind.row();
         let size = |ty| match ty {

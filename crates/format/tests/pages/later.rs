@@ -128,7 +128,7 @@ fn a_thinned_page_without_further_counters_is_as_it_was() {
 #[test]
 fn a_kind_that_the_header_does_not_count_is_not_counted() {
     let mut page = *pages()[0].bytes();
-    // The same records behind a header of today's length.
+    // The same records after a header of today's length.
     let used = u16::from_le_bytes([page[48], page[49]]) as usize * 4;
     let further = usize::from(page[22]) - HEADER_LEN;
     page.copy_within(HEADER_LEN + further..used, HEADER_LEN);

@@ -14,7 +14,7 @@ pub(crate) fn later_kinds() -> [u8; 2] {
 /// Number of a lane that this release does not know.
 pub(crate) const LATER_LANE: u8 = 4;
 
-/// A record: its kind, its time behind the page's base, the bytes behind its header word.
+/// A record: its kind, its time after the page's base, the bytes after its header word.
 pub(crate) type Record<'a> = (u8, u32, &'a [u8]);
 
 /// Writes the pages of one ring, with all counters that the later release has.

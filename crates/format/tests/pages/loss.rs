@@ -80,7 +80,7 @@ proptest! {
         let stream = stream(copies);
         let coverage = stream.coverage(&scope(Some(&totals)));
         // A flipped bit may turn one record into another of the same length: then totals run
-        // backwards, within the pages (a gap whose loss is not known) or behind the last one
+        // backwards, within the pages (a gap whose loss is not known) or after the last one
         // (more than the counters know); otherwise the sum is exact.
         let known = coverage.gaps.iter().all(|gap| gap.lost.is_some());
         let more = stream.pages().last().is_some_and(|page| {
@@ -148,7 +148,7 @@ fn an_overwritten_beginning_is_a_gap_before_the_first_page() {
     let gap = coverage.gaps[0];
     assert_eq!((gap.reason, gap.from, gap.until), (Reason::Overwritten, STARTED, first.base_mono));
     assert_eq!(gap.lost, Some(first.events));
-    // A window behind it is whole.
+    // A window after it is whole.
     let window = Scope { from: first.base_mono, ..scope(None) };
     assert_eq!(stream.coverage(&window).gaps, []);
     assert!(coverage.is_complete(first.base_mono, first.base_mono + 500));

@@ -33,7 +33,7 @@ fn stream(lane: Lane, pages: impl IntoIterator<Item = Page>) -> LaneStream {
     sequence.finish()
 }
 
-/// A page with nothing behind what is in use, as cutting leaves it.
+/// A page with nothing after what is in use, as cutting leaves it.
 fn clean(page: &Page) -> Page {
     head(page, page.header().used)
 }
@@ -185,7 +185,7 @@ fn an_entry_waits_for_its_exit_until_none_can_fold() {
     assert_eq!(settled(&page, true, 200 + PROVISIONAL_NS - 1), first);
     assert_eq!(settled(&page, true, 200 + PROVISIONAL_NS), page.header().used);
     assert_eq!(settled(&page, false, 200), page.header().used);
-    // Once it has folded, or another record stands behind it, it is final.
+    // Once it has folded, or another record stands after it, it is final.
     let exit = Body::Exit { call: call(2, &[]), ret: 0, entered: Some(200) };
     writer.push(&Event { time: 216, cpu: CPU, tid: 6, body: exit.clone() }).unwrap();
     let folded = Page::new(writer.current().unwrap()).unwrap();
@@ -199,8 +199,8 @@ fn an_entry_waits_for_its_exit_until_none_can_fold() {
             body: Body::Exit { call: call(1, &[]), ret: 0, entered: None },
         })
         .unwrap();
-    let behind = Page::new(writer.current().unwrap()).unwrap();
-    assert_eq!(settled(&behind, true, 400), behind.header().used);
+    let after = Page::new(writer.current().unwrap()).unwrap();
+    assert_eq!(settled(&after, true, 400), after.header().used);
 }
 
 #[test]

@@ -30,7 +30,7 @@ proptest! {
         }
         let streams = rings.finish();
         let decoded: Vec<Event> = streams.iter().flat_map(|s| s.events()).collect();
-        // Every exit of a call that was pushed right behind its entry folded, so `entered` is kept.
+        // Every exit of a call that was pushed right after its entry folded, so `entered` is kept.
         prop_assert_eq!(decoded, events);
         for stream in &streams {
             prop_assert!(stream.gaps().is_empty());
@@ -123,7 +123,7 @@ fn exit(time: u64, ret: i64, entered: Option<u64>) -> Event {
     Event { time, cpu: CPU, tid: 5, body: Body::Exit { call: call(0, &[]), ret, entered } }
 }
 
-/// Bytes in use behind the header after these events.
+/// Bytes in use after the header after these events.
 fn bytes(events: &[Event]) -> usize {
     write(Lane::Syscall, events)[0].header().used_bytes() - HEADER_LEN
 }

@@ -55,10 +55,10 @@ fn section(out: &mut String, mut command: Command, level: usize) {
     if !options.is_empty() {
         let _ = write!(out, "\n{heading}# Options of `{name}`\n\n{options}");
     }
-    let behind = command.get_after_long_help().or(command.get_after_help());
-    let behind = behind.map(ToString::to_string).unwrap_or_default();
-    if !behind.is_empty() {
-        let _ = writeln!(out, "\n```text\n{}\n```", behind.trim_end());
+    let after = command.get_after_long_help().or(command.get_after_help());
+    let after = after.map(ToString::to_string).unwrap_or_default();
+    if !after.is_empty() {
+        let _ = writeln!(out, "\n```text\n{}\n```", after.trim_end());
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) const NOTES_MAX: u64 = 64 << 10;
 pub(super) const HEADERS_MAX: usize = 128;
 /// Longest name of a function.
 pub(super) const NAME_MAX: usize = 512;
-/// Bytes of a build id, as recorded: behind shorter ones are zeros.
+/// Bytes of a build id, as recorded: after shorter ones are zeros.
 const ID: usize = 20;
 
 /// Functions by where they are.
@@ -134,8 +134,8 @@ impl Functions {
     pub(super) fn find(&self, byte: u64) -> Option<(&str, u64)> {
         let (load, base) = self.loads.iter().find(|(load, _)| load.contains(&byte))?;
         let at = base.wrapping_add(byte - load.start);
-        let behind = self.all.partition_point(|of| of.at <= at);
-        let of = self.all.get(behind.checked_sub(1)?)?;
+        let after = self.all.partition_point(|of| of.at <= at);
+        let of = self.all.get(after.checked_sub(1)?)?;
         if of.size != 0 && at - of.at >= u64::from(of.size) {
             return None;
         }

@@ -61,7 +61,7 @@ impl Binaries {
     }
 
     /// What a frame is in. `ran`: it is the instruction that ran; else one that is returned to,
-    /// which is behind a call, and that may be a function's last instruction.
+    /// which is after a call, and that may be a function's last instruction.
     pub fn find(&self, frame: UserFrame, ran: bool) -> Place<'_> {
         let binary = self.known.get(&frame.binary);
         let functions = binary.and_then(|of| self.functions(of));

@@ -283,7 +283,7 @@ fn marks<'a>(
     Some(found)
 }
 
-/// A build id as it is recorded: 20 bytes, behind shorter ones zeros.
+/// A build id as it is recorded: 20 bytes, after shorter ones zeros.
 fn hex(id: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16);
     let padded = id.iter().copied().chain(std::iter::repeat(0)).take(20);

@@ -30,7 +30,7 @@ pub(super) fn untold(recording: &Recording, lines: &[(u64, u64)], window: Window
     let mut told: Vec<(u64, u32)> =
         headers.map(|header| (header.base_mono, header.detached)).collect();
     told.sort_unstable();
-    // The last page opened before the window, and the first one behind it; else what there is.
+    // The last page opened before the window, and the first one after it; else what there is.
     let first = told.partition_point(|(time, _)| *time <= window.from).saturating_sub(1);
     let last =
         told.partition_point(|(time, _)| *time < window.until).min(told.len().saturating_sub(1));

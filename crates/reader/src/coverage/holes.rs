@@ -48,7 +48,7 @@ pub fn holes(recording: &Recording, read: Window) -> Holes {
     untold(holes, recording, read)
 }
 
-/// Whether the switches and wakeups of all CPUs are there from a moment on, but for gaps behind it.
+/// Whether the switches and wakeups of all CPUs are there from a moment on, but for gaps after it.
 pub fn has_switches_from(recording: &Recording, from: u64) -> bool {
     let switches = |stream: &LaneStream| stream.lane() == Lane::Sched;
     let all = coverages(recording, Window::ALL, u64::MAX, switches);

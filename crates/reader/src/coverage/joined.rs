@@ -10,7 +10,7 @@ use crate::pipeline::Doubt;
 use crate::window::Window;
 
 impl Report {
-    /// Whether `next`, of the same recording, is about the stretch behind this one.
+    /// Whether `next`, of the same recording, is about the stretch after this one.
     pub fn goes_on_in(&self, next: &Self) -> bool {
         !self.window.is_empty() && !next.window.is_empty() && self.window.until == next.window.from
     }

@@ -38,7 +38,7 @@ pub struct Report {
     pub from_start: bool,
     /// What each ring has of the window.
     pub lanes: Vec<Coverage>,
-    /// The recorder's counters, read behind the pages.
+    /// The recorder's counters, read after the pages.
     pub totals: Totals,
     /// Lanes that the configuration leaves out.
     pub off: [bool; RING_LANES],
@@ -164,7 +164,7 @@ impl Report {
             .filter(Self::is_complete)
     }
 
-    /// As [`Self::new`], of a recording of which is known that no page is missing behind `sure`,
+    /// As [`Self::new`], of a recording of which is known that no page is missing after `sure`,
     /// though it lacks some.
     pub fn of_ends(recording: &Recording, window: Window, now: u64, sure: u64) -> Self {
         let mut report = Self::new(recording, window, now);
@@ -312,7 +312,7 @@ impl Report {
     }
 }
 
-/// What of a window is behind the last moment at which a ring's counters are known, if none of its
+/// What of a window is after the last moment at which a ring's counters are known, if none of its
 /// gaps tells of it.
 fn uncounted(lane: &Coverage, window: Window) -> Option<Gap> {
     let from = lane.complete.map_or(window.from, |(_, until)| until.max(window.from));

@@ -238,7 +238,7 @@ impl Machine {
 type Key = (Lane, u16, Reason, u64, u64, Option<Counts>, [u64; 3]);
 
 /// The gaps of a window, and for how long calls were detached in it. Of less is read what is just
-/// before and behind it, as where that does not fit into memory.
+/// before and after it, as where that does not fit into memory.
 fn told(dir: &Path, window: Window, less: bool) -> (BTreeSet<Key>, u64) {
     let (boots, _) = catalog::store(dir).unwrap();
     let mut source = SessionSource::open(boots[0].sessions[0].clone()).unwrap();

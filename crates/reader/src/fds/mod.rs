@@ -170,7 +170,7 @@ impl Fds {
         self.settled.is_lost_in(window)
     }
 
-    /// What descriptors stand for behind all that a recording holds.
+    /// What descriptors stand for after all that a recording holds.
     pub fn at_end(recording: &Recording) -> Self {
         let (mut fds, mut threads) = (Self::of(recording, true), recording.threads());
         let mut events = Merge::new(recording.streams.iter().map(LaneStream::events));
@@ -784,7 +784,7 @@ fn given_up(call: &Call, path: u8) -> Option<Arc<[u8]>> {
     (is_given && !is_read).then(|| Arc::from([]))
 }
 
-/// A string argument; `...` behind it where it was cut.
+/// A string argument; `...` after it where it was cut.
 fn string(call: &Call, index: u8) -> Option<Vec<u8>> {
     path(call.strings.iter().find(|text| text.index == index)?)
 }

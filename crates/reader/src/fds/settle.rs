@@ -59,7 +59,7 @@ impl Ends {
     pub(super) fn of(recording: &Recording) -> Self {
         let until = recording.stretch_until.unwrap_or(u64::MAX);
         let end = |stream: &LaneStream| {
-            // Pages behind the stretch may have been read, and others before them left out.
+            // Pages after the stretch may have been read, and others before them left out.
             let inside = stream.pages().partition_point(|page| part::begins(page) < until);
             let last = inside.checked_sub(1).and_then(|at| stream.pages().get(at))?;
             let held = last.header().events.plus(&last.summary().counts);
@@ -144,7 +144,7 @@ impl Settled {
     ) -> Sure<'a> {
         let names: Vec<Option<Shown>> = snapshot.objects.iter().map(shown).collect();
         let mut sure = Sure::default();
-        // From when on nothing is missing; a loss that reaches behind the snapshot's beginning
+        // From when on nothing is missing; a loss that reaches after the snapshot's beginning
         // leaves nothing sure.
         let since = lost
             .iter()
@@ -228,7 +228,7 @@ fn has_ring(table: &Table, snapshot: &Snapshot) -> bool {
 }
 
 /// When events of calls or tasks are missing: from and until. Of a stretch, without what only the
-/// next one tells, and, where it goes on behind another, without what that one had.
+/// next one tells, and, where it goes on after another, without what that one had.
 fn losses(recording: &Recording, before: Option<(&Ends, u64)>) -> Vec<(u64, u64)> {
     let start = before.map_or(0, |(_, from)| from);
     let until = recording.stretch_until.unwrap_or(u64::MAX);
@@ -251,7 +251,7 @@ fn losses(recording: &Recording, before: Option<(&Ends, u64)>) -> Vec<(u64, u64)
         // The kernel lane tells of descriptors only what operations of io_uring do to them.
         let lost = if stream.lane() == Lane::Kernel { &mut of_rings } else { &mut lost };
         let coverage = marks::coverage(recording, stream, &scope);
-        // The pages are copied behind the snapshots, so that what is newer than the copy is newer
+        // The pages are copied after the snapshots, so that what is newer than the copy is newer
         // than they.
         let gaps = coverage.gaps.iter().filter(|gap| gap.reason != Reason::Newer);
         let mut missing: Vec<(u64, u64)> = gaps.map(|gap| (gap.from, gap.until)).collect();

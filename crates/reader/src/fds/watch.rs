@@ -17,7 +17,7 @@ use super::role::{Role, Roles, role};
 use crate::source::Recording;
 
 /// Something changed while the snapshot was taken, or too near to it: what it shows may be from
-/// before or from behind.
+/// before or from after.
 pub(super) const UNSURE: u64 = u64::MAX;
 /// How soon after a call's beginning a descriptor is closed or replaced, at the latest, ns: before
 /// the call does anything that it may wait for.
@@ -31,7 +31,7 @@ enum Watch {
     Role(Role),
     /// It changes what a socket is bound or connected to.
     Address,
-    /// Behind it descriptors may change without a call.
+    /// After it descriptors may change without a call.
     Ring,
 }
 
@@ -187,7 +187,7 @@ impl Changes {
     }
 
     fn note(&mut self, process: u32, (from, until): (u64, u64), what: What) {
-        // The first snapshot that was complete behind it.
+        // The first snapshot that was complete after it.
         let stretch = self.taken.partition_point(|(_, end)| *end < from);
         let Some((begin, _)) = self.taken.get(stretch) else { return };
         let time = if until > *begin { UNSURE } else { until };

@@ -20,7 +20,7 @@ pub struct Set {
     small: [Option<&'static str>; SMALL],
     /// Flags, those of several bits first, so that they win over their parts.
     flags: Vec<Named>,
-    /// Whether the field's name stands behind the flags'.
+    /// Whether the field's name stands after the flags'.
     field_last: bool,
     /// Whether a rest without a name is octal (permissions), not hexadecimal.
     octal: bool,
@@ -112,7 +112,7 @@ impl Set {
         self
     }
 
-    /// Writes the field behind the flags.
+    /// Writes the field after the flags.
     pub(crate) fn field_last(mut self) -> Self {
         self.field_last = true;
         self
@@ -201,7 +201,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_field_stands_before_or_behind_its_flags() {
+    fn a_field_stands_before_or_after_its_flags() {
         let set = Set::flags([(4, "F")]).with_field(3, [(0, "RD"), (1, "WR")]);
         assert_eq!(text(&set, 0), "RD");
         assert_eq!(text(&set, 5), "WR|F");

@@ -1,7 +1,7 @@
 //! Calls as one: an entry is held back until its exit comes, or something else of its thread.
 //!
 //! An entry waits no longer than any event may wait ([`LONGEST_NS`], [`LONGEST_EVENTS`]); with it
-//! wait the events behind it, so the order stays that of time. This looks at the events that are
+//! wait the events after it, so the order stays that of time. This looks at the events that are
 //! shown, and at no others: what a filter leaves out does not part an entry from its exit.
 
 use std::collections::VecDeque;

@@ -113,7 +113,7 @@ pub enum Part {
     UnreadPaths,
     /// The directory that a path is relative to.
     Directories,
-    /// Arguments behind the first.
+    /// Arguments after the first.
     Arguments,
     /// What a descriptor stands for that it was given: the path by which it was opened, or the call
     /// that did.

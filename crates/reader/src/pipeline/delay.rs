@@ -1,6 +1,6 @@
-//! The delay line: where an event waits until what comes behind it has told the rest.
+//! The delay line: where an event waits until what comes after it has told the rest.
 //!
-//! Events leave in the order in which they came. One that waits holds up those behind it, but
+//! Events leave in the order in which they came. One that waits holds up those after it, but
 //! never longer than [`LONGEST_NS`] of event time or [`LONGEST_EVENTS`] later events.
 
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ pub struct Findings {
 pub struct Began {
     /// Not before this moment; 0: nothing is known.
     pub from: u64,
-    /// Not behind this one: from then on the entry would be there. The exit itself, where nothing
+    /// Not after this one: from then on the entry would be there. The exit itself, where nothing
     /// is known.
     pub until: u64,
 }

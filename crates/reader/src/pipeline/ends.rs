@@ -102,7 +102,7 @@ impl Timed for Step {
     }
 }
 
-/// The steps of a ring that are of one worker's threads: lists, one behind the other.
+/// The steps of a ring that are of one worker's threads: lists, one after the other.
 struct Steps<'a> {
     lists: std::vec::IntoIter<&'a [Step]>,
     list: std::slice::Iter<'a, Step>,

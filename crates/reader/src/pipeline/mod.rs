@@ -6,7 +6,7 @@
 //!                       front                                       resolver
 //! ```
 //! The pass starts before the window, so that names, pairs and queues are right where it starts,
-//! and goes on behind it, until it is known where the last woken threads ran.
+//! and goes on after it, until it is known where the last woken threads ran.
 
 mod addresses;
 pub mod calls;

@@ -1,7 +1,7 @@
 //! Where a woken thread is queued, and where it runs.
 //!
 //! `sched_waking` is reported before the kernel has chosen a CPU, so it names the wakee's old one.
-//! A migration directly behind it on the waker's CPU (`try_to_wake_up` → `set_task_cpu`,
+//! A migration directly after it on the waker's CPU (`try_to_wake_up` → `set_task_cpu`,
 //! kernel/sched/core.c, Linux 6.1; interrupts are off in between) tells where the wakee is queued;
 //! a balancing CPU may move it again before it runs. So a wakeup waits until its wakee runs.
 //!
@@ -43,7 +43,7 @@ struct Wakeup {
     early: bool,
     /// It slept interruptibly.
     interruptible: bool,
-    /// The switch away from the wakee behind an early wakeup.
+    /// The switch away from the wakee after an early wakeup.
     switch: Option<u64>,
 }
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_directly_behind_tells_the_queue() {
+    fn a_migration_directly_after_tells_the_queue() {
         let out = run(vec![
             waking(1, 0, 5, 9, 1),
             enter(2, 3, 77, 0), // another CPU's event between
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_never_runs_holds_up_those_behind() {
+    fn one_that_never_runs_holds_up_those_after() {
         assert_eq!(
             run(vec![waking(1, 0, 5, 9, 1), migrate(2, 0, 5, 9, 1, 2), enter(3, 0, 5, 0)]),
             []

@@ -286,7 +286,7 @@ impl Requests {
     }
 }
 
-/// What requests come to; only what is behind `since` counts as busy.
+/// What requests come to; only what is after `since` counts as busy.
 fn sum<'a>(requests: impl Iterator<Item = &'a Done>, since: u64) -> Option<DiskUse> {
     let mut own: Vec<&Done> = requests.collect();
     own.sort_by_key(|of| of.began);

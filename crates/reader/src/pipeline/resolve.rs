@@ -255,7 +255,7 @@ impl<C: Choice> Resolver<C> {
                     .map(|tid| tid.and_then(|tid| traces.of(tid, event.time)).map(|of| of.trace));
             }
         }
-        // What ends is shown with the descriptors as they are behind it, anything else as they are
+        // What ends is shown with the descriptors as they are after it, anything else as they are
         // before.
         let is_exit = match &event.body {
             Body::Exit { .. } => true,

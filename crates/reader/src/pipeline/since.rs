@@ -23,7 +23,7 @@ impl<'a> Since<Events<'a>> {
         Self { events: self.events.only(threads), ..self }
     }
 
-    /// Those of a stretch that begins at `from`; `goes_on`: behind another one. The first takes
+    /// Those of a stretch that begins at `from`; `goes_on`: after another one. The first takes
     /// whatever its pages have, and all of the task lane, as names hold until they change.
     pub fn stretch(stream: &'a LaneStream, from: u64, goes_on: bool) -> Self {
         let (pages, from) = begins(stream, from, goes_on);
@@ -52,7 +52,7 @@ impl<S: Stream<Item = Event>> Stream for Since<S> {
     fn read(&mut self, into: &mut Event) -> bool {
         while self.events.read(into) {
             if into.time >= self.from {
-                // Whatever the clock then says: what comes behind it is there once.
+                // Whatever the clock then says: what comes after it is there once.
                 self.from = 0;
                 return true;
             }

@@ -5,7 +5,7 @@
 //!
 //! What is published is recorded when the thread is about to be switched out, and at the end of a
 //! slow call without a switch: it holds from then on, until another span is recorded, or none. So
-//! it is right of the switch, the wait behind it, the end of the call in which the thread waited,
+//! it is right of the switch, the wait after it, the end of the call in which the thread waited,
 //! and that of a slow call. Short calls between two switches, of a thread that changes its span
 //! meanwhile, count to the span of the first.
 
@@ -112,7 +112,7 @@ impl Traces {
         self.threads.insert(event.tid, (context, event.time.saturating_add(LONGEST_NS)));
     }
 
-    /// The span that a thread works for at a moment, behind the events so far.
+    /// The span that a thread works for at a moment, after the events so far.
     #[inline]
     pub fn of(&self, tid: u32, time: u64) -> Option<TraceContext> {
         if self.threads.is_empty() {

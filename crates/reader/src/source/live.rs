@@ -28,7 +28,7 @@ pub trait Live: Source {
     /// The kernel, or this recording's probes, can't tell; or the source fails.
     fn stacks(&mut self) -> Result<Stacks, SourceError>;
 
-    /// The pages behind these positions, at most the `newest` of each ring; `None` where the
+    /// The pages after these positions, at most the `newest` of each ring; `None` where the
     /// recording `session` has ended (there may be another one).
     ///
     /// # Errors
@@ -57,7 +57,7 @@ pub struct Stacks {
 pub struct News {
     /// Of each ring, oldest first.
     pub pages: Vec<Page>,
-    /// The counters, read behind the pages.
+    /// The counters, read after the pages.
     pub totals: Totals,
 }
 

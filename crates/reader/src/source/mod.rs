@@ -80,7 +80,7 @@ pub struct Recording {
     pub tables: Vec<(usize, u64)>,
     /// What descriptors stood for: snapshots in the order in which they were taken.
     pub descriptors: Vec<Snapshot>,
-    /// The counters, read behind the pages.
+    /// The counters, read after the pages.
     pub totals: Totals,
     /// The counters at a moment before the pages, where the source knows them.
     pub before: Option<Totals>,
@@ -101,12 +101,12 @@ pub struct Recording {
     /// Where it is a stretch of a window, and another follows: events from this moment on belong to
     /// that one.
     pub stretch_until: Option<u64>,
-    /// Where events are read again behind some that are not, in order.
+    /// Where events are read again after some that are not, in order.
     pub skips: Arc<[Skip]>,
 }
 
 impl Recording {
-    /// The threads that were blocked from before a moment until a table of threads was taken behind
+    /// The threads that were blocked from before a moment until a table of threads was taken after
     /// it: nothing of them is recorded in between.
     pub fn asleep(&self, from: u64) -> impl Iterator<Item = &TaskSlot> {
         let started = self.meta.started;
@@ -256,9 +256,9 @@ fn in_order(mut snapshots: Vec<Snapshot>) -> Vec<Snapshot> {
     snapshots.sort_by_key(|snapshot| snapshot.begin);
     let mut end = 0;
     snapshots.retain(|snapshot| {
-        let behind = snapshot.begin >= end;
+        let after = snapshot.begin >= end;
         end = end.max(snapshot.end);
-        behind
+        after
     });
     snapshots
 }

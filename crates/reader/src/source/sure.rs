@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Recording;
 
-/// A stretch behind others of a window of which nothing is missing in the files, whichever of its
+/// A stretch after others of a window of which nothing is missing in the files, whichever of its
 /// pages are read.
 #[derive(Debug, Clone)]
 pub struct Sure {

@@ -247,7 +247,7 @@ fn undescribed(session: &Session) -> Meta {
     Meta { session: session.id, started, cpus: session.cpus(), lanes, ..Meta::default() }
 }
 
-/// The moment behind the last event, and the wall clock and the rings' counters then.
+/// The moment after the last event, and the wall clock and the rings' counters then.
 fn death(image: &Image, session: &Session, meta: &Meta) -> (Clock, Totals) {
     let mut reader = image.dump.reader();
     let of_cpu = |cpu: &u16| CpuTotals { cpu: *cpu, recorded: true, ..CpuTotals::default() };
@@ -284,7 +284,7 @@ fn death(image: &Image, session: &Session, meta: &Meta) -> (Clock, Totals) {
 }
 
 impl Source for VmcoreSource {
-    /// The moment of death, as far as the recording knows: right behind its last event.
+    /// The moment of death, as far as the recording knows: right after its last event.
     fn clock(&self) -> Clock {
         self.clock
     }

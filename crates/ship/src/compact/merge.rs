@@ -1,4 +1,4 @@
-//! Makes the files of a part, from what its hosts shipped: they come one behind the other, and no
+//! Makes the files of a part, from what its hosts shipped: they come one after the other, and no
 //! more than one of them is in memory, beside the rows that wait to be written.
 
 use std::collections::BTreeSet;

@@ -9,7 +9,7 @@
 //!
 //! Nothing is ever there twice, or not at all, whoever is killed: a host is always in the same part
 //! of an hour, and a part is replaced as a whole by one write. What an hour was made of is written
-//! down behind that ([`Done`]); so an hour is made again when a host ships late, and only then.
+//! down after that ([`Done`]); so an hour is made again when a host ships late, and only then.
 //! What hosts shipped is only read: the storage's own rules delete it.
 
 mod columns;

@@ -1,6 +1,6 @@
 //! A compacted file in the making.
 //!
-//! Hosts come one behind the other, in the order of their names. Rows wait by what they are of
+//! Hosts come one after the other, in the order of their names. Rows wait by what they are of
 //! (`what`); when there are too many, those of the commonest kind become a group of rows. So a
 //! group is of one kind and of hosts that are neighbours, its statistics say so, and engines skip
 //! what a question does not need; and no more is in memory than that.
@@ -87,7 +87,7 @@ impl Output {
         self.waiting.iter().map(|(_, rows)| rows.bytes()).sum()
     }
 
-    /// Writes what there is enough of. To be called behind each host.
+    /// Writes what there is enough of. To be called after each host.
     pub(super) fn settle(&mut self) -> Result<(), ParquetError> {
         loop {
             let count: usize = self.waiting.iter().map(|(_, rows)| rows.count).sum();

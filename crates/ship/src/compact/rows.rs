@@ -145,7 +145,7 @@ impl Rows {
         self
     }
 
-    /// Appends rows of a host's table: behind what each begins with, the columns that are there;
+    /// Appends rows of a host's table: after what each begins with, the columns that are there;
     /// the others have nothing.
     pub(super) fn take(&mut self, begin: [&[u8]; 2], from: &[Option<Values>], rows: &[u32]) {
         for (to, text) in self.columns.iter_mut().zip(begin) {

@@ -1,4 +1,4 @@
-//! The compacted tables and their columns: those of the tables that hosts ship, behind the host's
+//! The compacted tables and their columns: those of the tables that hosts ship, after the host's
 //! name, and two that are made of the sums.
 
 use flightrec_export::parquet::Table as Shipped;
@@ -9,7 +9,7 @@ use parquet::schema::types::TypePtr;
 
 use crate::told;
 
-/// The sums of a group in an hour of a host; behind its keys, and behind the numbers that minutes
+/// The sums of a group in an hour of a host; after its keys, and after the numbers that minutes
 /// have, as well.
 const HOURS: &str = "message hours {
     required binary host (STRING); required binary machine (STRING);

@@ -162,7 +162,7 @@ pub struct Storage {
     pub connect_timeout: Span,
     /// Longest that the storage may say nothing.
     pub timeout: Span,
-    /// The first pause after a failure; each one behind it is longer.
+    /// The first pause after a failure; each one after it is longer.
     pub retry_least: Span,
     /// The longest pause.
     pub retry_most: Span,

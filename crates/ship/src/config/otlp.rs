@@ -31,7 +31,7 @@ pub struct Otlp {
     pub connect_timeout: Span,
     /// Longest that a request may take.
     pub timeout: Span,
-    /// The first pause after a failure; each one behind it is longer.
+    /// The first pause after a failure; each one after it is longer.
     pub retry_least: Span,
     /// The longest pause.
     pub retry_most: Span,

@@ -42,7 +42,7 @@ pub enum TargetError {
     )]
     Unknown(String),
     /// It has no bucket.
-    #[error("{0:?} names no bucket: write it behind the `//`")]
+    #[error("{0:?} names no bucket: write it after the `//`")]
     NoBucket(String),
     /// A part of the place can't be.
     #[error(

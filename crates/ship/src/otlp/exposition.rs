@@ -57,7 +57,7 @@ pub fn families(text: &str) -> BTreeMap<String, Family> {
             name.clone_into(&mut family.name);
             name.clone_into(&mut current);
         } else if let Some((name, sample)) = sample(line) {
-            // A sample stands behind what describes it.
+            // A sample stands after what describes it.
             let is_of = name == current || name.strip_suffix("_total") == Some(&current);
             samples += 1;
             if is_of
@@ -85,16 +85,16 @@ fn sample(line: &str) -> Option<(&str, Sample)> {
     Some((name, Sample { labels, value }))
 }
 
-/// Labels up to the brace, and what is behind it.
+/// Labels up to the brace, and what is after it.
 fn labels(text: &str) -> Option<(Vec<(String, String)>, &str)> {
     let (mut labels, mut rest) = (Vec::new(), text);
     loop {
-        if let Some(behind) = rest.strip_prefix('}') {
-            return Some((labels, behind));
+        if let Some(after) = rest.strip_prefix('}') {
+            return Some((labels, after));
         }
-        let (key, behind) = rest.split_once("=\"")?;
+        let (key, after) = rest.split_once("=\"")?;
         let mut value = String::new();
-        let mut chars = behind.char_indices();
+        let mut chars = after.char_indices();
         let end = loop {
             match chars.next()? {
                 (at, '"') => break at,
@@ -106,7 +106,7 @@ fn labels(text: &str) -> Option<(Vec<(String, String)>, &str)> {
             }
         };
         labels.push((key.trim_start_matches(',').to_owned(), value));
-        rest = behind.get(end + 1..)?;
+        rest = after.get(end + 1..)?;
     }
 }
 

@@ -141,12 +141,12 @@ fn said(code: i32, headers: &HeaderMap) -> String {
 /// A text in which some bytes are written as `%41`.
 fn unescaped(bytes: &[u8]) -> String {
     let (mut plain, mut rest) = (Vec::new(), bytes);
-    while let Some((first, behind)) = rest.split_first() {
-        let digits = behind.get(..2).and_then(|digits| str::from_utf8(digits).ok());
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|digits| str::from_utf8(digits).ok());
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         let escaped = byte.filter(|_| *first == b'%');
         plain.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { behind.get(2..).unwrap_or_default() } else { behind };
+        rest = if escaped.is_some() { after.get(2..).unwrap_or_default() } else { after };
     }
     String::from_utf8_lossy(&plain).into_owned()
 }

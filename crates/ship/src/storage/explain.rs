@@ -359,9 +359,9 @@ fn short(chain: &[String]) -> String {
 }
 
 /// What stands between two words of a text.
-fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(before)?;
-    rest.split_once(behind).map(|(between, _)| between)
+    rest.split_once(after).map(|(between, _)| between)
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ impl Calls {
         if next.what == call.what {
             return call.differs(next);
         }
-        // Of one that is longer, what is behind this one's end does not matter.
+        // Of one that is longer, what is after this one's end does not matter.
         let own = (1u8 << call.what.arguments().div_ceil(2)) - 1;
         CALL | call.differs(&self.same.0[place(call.what)]) & (own | RESULT)
     }
@@ -117,7 +117,7 @@ impl Calls {
         let (next, same) = (&mut self.next.0[slot], &mut self.same.0[place]);
         let guide = if known { *next } else { *same };
         // What is known from now on is the guide, but for what differs. That is stored word by
-        // word behind the rest: a processor waits where it copies at once what it stored in
+        // word after the rest: a processor waits where it copies at once what it stored in
         // smaller pieces.
         let new = Call { what, ..guide };
         next.set(&new, S::CONTENTS);

@@ -7,7 +7,7 @@ use super::ColumnsError;
 const VERSION: u8 = 1;
 /// Number of columns.
 pub(super) const COLUMNS: usize = 38;
-/// A block of a zstd frame ends before and behind a column of at least this many bytes, so that
+/// A block of a zstd frame ends before and after a column of at least this many bytes, so that
 /// each of the large ones gets an entropy table of its own. Less does not pay for the table.
 const OWN_BLOCK: usize = 4096;
 
@@ -133,12 +133,12 @@ pub(super) fn take(mut bytes: &[u8]) -> Result<Encoded<'_>, ColumnsError> {
         (*column, bytes) = bytes.split_at_checked(length).ok_or(ColumnsError::Cut)?;
     }
     if !bytes.is_empty() {
-        return Err(ColumnsError::Behind(bytes.len()));
+        return Err(ColumnsError::After(bytes.len()));
     }
     Ok(Encoded { pages, columns })
 }
 
-/// Where a large column begins, or what stands behind one: pieces that are worth an entropy table
+/// Where a large column begins, or what stands after one: pieces that are worth an entropy table
 /// each.
 pub(super) fn pieces(encoded: &[u8]) -> Vec<&[u8]> {
     let Ok(Encoded { columns, .. }) = take(encoded) else { return vec![encoded] };

@@ -179,7 +179,7 @@ impl Rings {
     }
 }
 
-/// A header's counters, those behind its first bytes as expected; 0 those that it does not have.
+/// A header's counters, those after its first bytes as expected; 0 those that it does not have.
 fn further(header: &PageHeader, expected: &Counts) -> Counts {
     let mut events = header.events;
     let counters = events.iter_mut().zip(expected).enumerate().skip(HEADER_KINDS);

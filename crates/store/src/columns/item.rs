@@ -1,4 +1,4 @@
-//! Items: what a page consists of behind its header. A record with the THREAD and TIME before it.
+//! Items: what a page consists of after its header. A record with the THREAD and TIME before it.
 
 use flightrec_format::abi::page::{Lane, PageHeader};
 use flightrec_format::abi::record::{StringStatus, header, kind};
@@ -47,11 +47,11 @@ impl Lead {
             bytes = bytes.get(8..).unwrap_or_default();
         }
         if word(bytes, 0) == header(kind::TIME, units(16), 0, 0)
-            && let Some(behind) = bytes.get(16..)
+            && let Some(after) = bytes.get(16..)
         {
             op |= TIME;
             self.time = word(bytes, 8);
-            bytes = behind;
+            bytes = after;
         }
         (op, bytes)
     }
@@ -91,7 +91,7 @@ impl Lead {
         }
     }
 
-    /// Whether an event behind it can count with every reader as it does here. `first`: of its
+    /// Whether an event after it can count with every reader as it does here. `first`: of its
     /// page.
     #[inline]
     fn is_counted(&self, op: u8, first: bool) -> bool {
@@ -125,11 +125,11 @@ impl Item {
     /// Takes the item at the front of what is left of a page, but for a call's strings; returns the
     /// number of bytes that it takes. What is no record is the rest of the page.
     pub(super) fn take(&mut self, at: &At, bytes: &[u8]) -> usize {
-        let (op, behind) = self.lead.take(bytes);
+        let (op, after) = self.lead.take(bytes);
         self.op = op;
-        let lead = bytes.len() - behind.len();
-        if let Some(record) = record(behind)
-            && self.take_record(at, record, behind, lead > 0)
+        let lead = bytes.len() - after.len();
+        if let Some(record) = record(after)
+            && self.take_record(at, record, after, lead > 0)
         {
             return lead + record.len();
         }
@@ -143,7 +143,7 @@ impl Item {
         record.len()
     }
 
-    /// Takes the record at the front of `bytes`; `false` where it is another THREAD or TIME behind
+    /// Takes the record at the front of `bytes`; `false` where it is another THREAD or TIME after
     /// a first one.
     #[inline]
     fn take_record(&mut self, at: &At, record: &[u8], bytes: &[u8], lead: bool) -> bool {
@@ -178,9 +178,9 @@ impl Item {
         let Some(to) = self.plain.as_flattened_mut().get_mut(..length.next_multiple_of(8)) else {
             return;
         };
-        let (own, behind) = to.split_at_mut(length);
+        let (own, after) = to.split_at_mut(length);
         own.copy_from_slice(record);
-        behind.fill(0);
+        after.fill(0);
     }
 
     /// Takes a string of the call; returns the number of its bytes.
@@ -269,7 +269,7 @@ pub(super) struct At {
 }
 
 impl At {
-    /// Behind a header.
+    /// After a header.
     pub(super) fn begin(header: &PageHeader) -> Self {
         Self { lane: header.lane, cpu: header.cpu, base: header.base_mono }
     }
@@ -403,7 +403,7 @@ impl Models {
         self.texts.again(s, aux, content, before).then_some((record.len(), is_fine(aux)))
     }
 
-    /// Codes a string of the present thread, the item's or one behind it.
+    /// Codes a string of the present thread, the item's or one after it.
     pub(super) fn string<S: Stream>(&mut self, s: &mut S, ring: &Ring, item: &mut Item) {
         self.texts.code(s, &mut item.text, &mut self.threads.of(ring.current.tid).strings);
     }

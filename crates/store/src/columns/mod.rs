@@ -3,7 +3,7 @@
 //! - At most [`PAGES_MAX`] pages; all state is of one call, so blocks are independent. Memory: what
 //!   goes in and comes out, and about 300 KiB of tables.
 //! - Lossless for any page, also a damaged one: the header and what is in use come out as they went
-//!   in, zeros behind.
+//!   in, zeros after.
 //! - Decoding takes any bytes, and ends by pages or an error.
 //! - What is layout is in FORMAT.md, section 13; a change here is a change there, and a new
 //!   version.
@@ -60,8 +60,8 @@ pub enum ColumnsError {
     #[error("the columns do not fit together")]
     Content,
     /// The columns hold more than the pages take.
-    #[error("{0} bytes behind the last page")]
-    Behind(usize),
+    #[error("{0} bytes after the last page")]
+    After(usize),
     /// What came out is no page.
     #[error(transparent)]
     Page(#[from] PageError),
@@ -149,7 +149,7 @@ impl Decoder {
     }
 
     /// The pages again, at most so many (of more, none is decoded), with what each comes to
-    /// ([`Page::summary`]): headers and what is in use as they were, zero behind. What was decoded
+    /// ([`Page::summary`]): headers and what is in use as they were, zero after. What was decoded
     /// before has no influence.
     pub fn decode(
         &mut self,
@@ -180,7 +180,7 @@ impl Decoder {
         }
         match columns.left() {
             0 => Ok(pages),
-            left => Err(ColumnsError::Behind(left)),
+            left => Err(ColumnsError::After(left)),
         }
     }
 }

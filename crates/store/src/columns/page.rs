@@ -24,7 +24,7 @@ fn raw<S: Stream>(s: &mut S, bytes: &mut [u8]) {
     s.bytes(Column::Raw, bytes);
 }
 
-/// Writes the string at the front of what is left of a page; returns what is behind it.
+/// Writes the string at the front of what is left of a page; returns what is after it.
 #[inline]
 fn string<'a>(
     (models, item): (&mut Models, &mut Item),
@@ -91,8 +91,8 @@ impl Block {
         let first = usize::from(header.header_len);
         let before = page.bytes().get(HEADER_LEN..first).unwrap_or_default();
         // The counters are foretold.
-        let behind = page.bytes().get(header.counters_end()..first).unwrap_or_default();
-        let mut head = Head { header, before: behind.iter().any(|byte| *byte != 0) };
+        let after = page.bytes().get(header.counters_end()..first).unwrap_or_default();
+        let mut head = Head { header, before: after.iter().any(|byte| *byte != 0) };
         let ring = self.rings.code(s, &mut head);
         if head.before {
             raw(s, &mut before.to_vec());

@@ -15,11 +15,11 @@ pub(super) const WORDS: usize = 5;
 /// Bytes of these.
 const ARGUMENTS: usize = 8 * WORDS;
 /// Where arguments begin in an ENTER.
-const BEHIND_SLOT: usize = HEAD + fold::SLOT;
+const AFTER_SLOT: usize = HEAD + fold::SLOT;
 /// Where they begin in an EXIT.
-const BEHIND_WORD: usize = HEAD + 8;
+const AFTER_WORD: usize = HEAD + 8;
 /// Bytes of the longest call.
-pub(super) const LONGEST: usize = BEHIND_WORD + ARGUMENTS;
+pub(super) const LONGEST: usize = AFTER_WORD + ARGUMENTS;
 
 /// By how many times 4 bytes a call's arguments take: all bits of the words that are theirs. What
 /// comes next can't be foretold, so no branch asks.
@@ -40,7 +40,7 @@ const OWN: [[u64; WORDS]; 2 * WORDS + 1] = {
 /// In what [`Call::differs`] says, above the words' bits: the result.
 pub(super) const RESULT: u8 = 1 << WORDS;
 
-/// Most strings behind a call that count as its own.
+/// Most strings after a call that count as its own.
 const STRINGS: u8 = 15;
 
 /// What of a call a record tells.
@@ -54,7 +54,7 @@ pub(super) mod form {
 }
 
 /// Which call it is, as far as it is said before any of its values: the first four bytes of its
-/// record (kind, length, `aux`), the number of strings behind it, its [`form`].
+/// record (kind, length, `aux`), the number of strings after it, its [`form`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct What(u64);
 
@@ -111,14 +111,14 @@ impl What {
 /// ENTER or EXIT, in a cache line: what is known of one that was before is kept in the same form.
 ///
 /// A processor waits where it reads at once, and wider, what it has just written: the order of the
-/// fields keeps `ticks` from being read together with what is behind it.
+/// fields keeps `ticks` from being read together with what is after it.
 #[repr(C, align(64))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) what: What,
     /// Of an entry alone: whatever it was before.
     pub(super) result: u64,
-    /// Arguments, as they are packed; 0 behind them.
+    /// Arguments, as they are packed; 0 after them.
     pub(super) words: [u64; WORDS],
     /// Time field.
     pub(super) upper: u32,
@@ -133,14 +133,14 @@ const _: () = assert!(size_of::<Call>() == 64);
 
 /// Where the arguments of a call begin in its record.
 #[inline]
-fn behind(exit: bool) -> usize {
-    if exit { BEHIND_WORD } else { BEHIND_SLOT }
+fn after(exit: bool) -> usize {
+    if exit { AFTER_WORD } else { AFTER_SLOT }
 }
 
 /// As [`What::arguments`], of a record of `length` bytes.
 #[inline]
 fn arguments(length: usize, exit: bool) -> usize {
-    length.wrapping_sub(behind(exit)) / 4
+    length.wrapping_sub(after(exit)) / 4
 }
 
 /// A length in bytes, in the units that records are counted in.
@@ -231,10 +231,10 @@ impl Call {
         self.ticks = if exit { 0 } else { (ns >> 4) as u16 };
         self.what = What::of(head, form, strings);
         self.upper = (head >> 32) as u32;
-        let words = if behind(exit) == BEHIND_SLOT {
-            &all[BEHIND_SLOT..][..ARGUMENTS]
+        let words = if after(exit) == AFTER_SLOT {
+            &all[AFTER_SLOT..][..ARGUMENTS]
         } else {
-            &all[BEHIND_WORD..]
+            &all[AFTER_WORD..]
         };
         self.words = std::array::from_fn(|i| word(words, 8 * i) & own[i]);
         Some(length)
@@ -272,7 +272,7 @@ impl Call {
             | 1 << 15
     }
 
-    /// Puts its record, and zeros behind it; returns the number of its bytes. Straight to where it
+    /// Puts its record, and zeros after it; returns the number of its bytes. Straight to where it
     /// stays: words that were just written one by one can't be read in wider pieces at once.
     /// Without `CONTENTS`, its arguments stay as they are in the page, zeros.
     #[inline]
@@ -292,15 +292,15 @@ impl Call {
         if !CONTENTS {
             return UNIT * usize::from(self.what.length());
         }
-        let words = match behind(form == form::EXITED) {
-            BEHIND_SLOT => &mut out[BEHIND_SLOT..],
-            _ => &mut out[BEHIND_WORD..],
+        let words = match after(form == form::EXITED) {
+            AFTER_SLOT => &mut out[AFTER_SLOT..],
+            _ => &mut out[AFTER_WORD..],
         };
-        let (words, behind) = words.split_at_mut(ARGUMENTS);
+        let (words, after) = words.split_at_mut(ARGUMENTS);
         for (to, word) in words.as_chunks_mut::<8>().0.iter_mut().zip(&self.words) {
             *to = word.to_le_bytes();
         }
-        behind.fill(0);
+        after.fill(0);
         UNIT * usize::from(self.what.length())
     }
 }
@@ -345,7 +345,7 @@ pub(super) struct Text {
     /// Which string, and its status: the low byte of the record's `aux`.
     pub(super) aux: u8,
     pub(super) length: usize,
-    /// Zero behind `length` up to the next multiple of 8.
+    /// Zero after `length` up to the next multiple of 8.
     pub(super) bytes: [u8; STRING_MAX],
 }
 
@@ -384,7 +384,7 @@ impl Text {
         self.pad();
     }
 
-    /// Zeros behind the content, as far as its record goes.
+    /// Zeros after the content, as far as its record goes.
     pub(super) fn pad(&mut self) {
         let end = self.length.next_multiple_of(8);
         if let Some(padding) = self.bytes.get_mut(self.length..end) {
@@ -405,7 +405,7 @@ impl Text {
         self.bytes.get(..self.length).unwrap_or(&self.bytes)
     }
 
-    /// Its record's first word, and what is behind.
+    /// Its record's first word, and what is after.
     pub(super) fn put(&self) -> ([u8; HEAD], &[u8]) {
         let length = self.length.next_multiple_of(UNIT);
         let head =

@@ -23,7 +23,7 @@ pub(super) trait Stream {
     /// The low `count` (at most 48) bits of a value, which has no others.
     fn bits(&mut self, value: u64, count: u32) -> u64;
 
-    /// The low `count` (1 to 8) bytes of a value, one behind the other; above them what comes out
+    /// The low `count` (1 to 8) bytes of a value, one after the other; above them what comes out
     /// means nothing.
     fn low(&mut self, column: Column, value: u64, count: u32) -> u64;
 
@@ -76,7 +76,7 @@ pub(super) trait Stream {
     }
 
     /// The time before a call and its duration: how many bits each has, in one byte, and those
-    /// behind the first. Times of calls are multiples of a tick, and so is what is between them; of
+    /// after the first. Times of calls are multiples of a tick, and so is what is between them; of
     /// a time that is none, all bits are told.
     #[inline]
     fn spans(&mut self, gap: u32, ticks: u16) -> (u32, u16) {
@@ -268,7 +268,7 @@ impl<'a, const CONTENTS: bool> Reading<'a, CONTENTS> {
     }
 }
 
-/// The first eight bytes of a column, zeros behind its end.
+/// The first eight bytes of a column, zeros after its end.
 #[inline]
 fn front(column: &[u8]) -> u64 {
     if let Some(word) = column.first_chunk() {
@@ -296,7 +296,7 @@ impl<const CONTENTS: bool> Stream for Reading<'_, CONTENTS> {
     fn bits(&mut self, _: u64, count: u32) -> u64 {
         let column = &mut self.columns[Column::Bits as usize];
         let end = self.read + count;
-        // Zeros behind the last ones are bits that the writer had left over.
+        // Zeros after the last ones are bits that the writer had left over.
         if column.len() * 8 < end as usize {
             self.failed = true;
             return 0;

@@ -99,7 +99,7 @@ impl Texts {
         true
     }
 
-    /// `number` came behind the two that were there before, in the slot of these.
+    /// `number` came after the two that were there before, in the slot of these.
     #[inline]
     fn remember(&mut self, two: usize, number: u16, before: &mut [u16; 2]) {
         let [last, _] = *before;

@@ -33,7 +33,7 @@ const ANY: u8 = 2;
 const IDLES: u64 = 1;
 const ENDS_IDLE: u64 = 2;
 
-/// The entries, one behind the other.
+/// The entries, one after the other.
 pub(super) fn encode(blocks: &[BlockEntry]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut entry = Vec::new();

@@ -112,17 +112,17 @@ pub fn make(recording: &Path) -> Result<SearchIndex, SearchError> {
 /// The index of what a reader has of a file, which may still be written. A block that can't be read
 /// has no entry.
 pub fn of_file(reader: &FileReader) -> SearchIndex {
-    // From when on blocks behind another one have records of calls.
+    // From when on blocks after another one have records of calls.
     let mut later = u64::MAX;
     let mut begins: Vec<u64> = reader
         .of(Kind::Pages)
         .rev()
         .map(|block| {
-            let behind = later;
+            let after = later;
             if block.header.lane == Some(Lane::Syscall) {
                 later = later.min(block.header.first);
             }
-            behind
+            after
         })
         .collect();
     let (mut blocks, mut pairs, mut lone) = (Vec::new(), Pairs::default(), Vec::new());
@@ -244,7 +244,7 @@ fn load(file: File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The version, and what stands behind the header, if that is this release's and undamaged; `None`:
+/// The version, and what stands after the header, if that is this release's and undamaged; `None`:
 /// there is no header.
 fn parse(bytes: &[u8]) -> Option<(u32, Option<SearchIndex>)> {
     if frame_len(bytes)? as usize != LEN {

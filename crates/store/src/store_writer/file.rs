@@ -162,7 +162,7 @@ impl StoreWriter {
         let mut path = dir::path(&options.state_dir, &options.boot_id, now.wall, next);
         let boot_dir = path.parent().unwrap_or(&options.state_dir).to_owned();
         self.room(4096)?;
-        // Behind that: where the boot's last file had to go, so did its directory.
+        // After that: where the boot's last file had to go, so did its directory.
         self.disk.make_dir(&boot_dir).map_err(|e| Fault::at(&boot_dir, &e))?;
         let mut made = self.disk.create(&path);
         for number in (next..).take(NAMES as usize).skip(1) {

@@ -4,7 +4,7 @@
 //! survives every fault: what failed is given up as it is, and writing goes on in a new file when
 //! the time for the next attempt has come. It starts no thread and reads no clock.
 //!
-//! In rounds: [`StoreWriter::ready`]; look at the clock and the counters; copy what is new behind
+//! In rounds: [`StoreWriter::ready`]; look at the clock and the counters; copy what is new after
 //! each [`StoreWriter::position`]; [`StoreWriter::append`], once or more; when all of it was handed
 //! over, [`StoreWriter::vouch`] with the counters. From time to time [`StoreWriter::sync`], whose
 //! job may run on another thread.

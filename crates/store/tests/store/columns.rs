@@ -42,7 +42,7 @@ fn encoded(pages: &[Page]) -> Vec<u8> {
     out
 }
 
-/// A page as it must come out: what stands behind what is in use is zero.
+/// A page as it must come out: what stands after what is in use is zero.
 fn used(page: &Page) -> Page {
     let header = page.header();
     let end = header.used_bytes().max(header.header_len.into());
@@ -90,7 +90,7 @@ fn contents_alone_are_left_out(bytes: &[u8]) {
     }
 }
 
-/// Of more kinds than this release knows, whole and cut; before and behind pages that are missing.
+/// Of more kinds than this release knows, whole and cut; before and after pages that are missing.
 #[test]
 fn pages_of_a_later_release_come_out() {
     let [one, two] = later_kinds();
@@ -253,7 +253,7 @@ fn nothing_comes_out_of_nothing() {
 #[test]
 fn pages_of_a_version_that_is_not_known_are_refused() {
     let mut bytes = encoded(&write(Lane::Sched, &[crate::support::event(Lane::Sched, 9, 3, 0)]));
-    // Behind the session, 7.
+    // After the session, 7.
     let session = bytes.windows(8).position(|bytes| bytes == 7u64.to_le_bytes()).unwrap();
     assert_eq!(u16::from(bytes[session + 8]), VERSION);
     for version in [VERSION - 1, VERSION + 1] {
@@ -270,7 +270,7 @@ fn more_pages_than_a_block_holds_are_refused() {
     assert_eq!(decode(&bytes), Err(ColumnsError::Pages(5000)));
     let mut bytes = encoded(&[]);
     bytes.push(0);
-    assert_eq!(decode(&bytes), Err(ColumnsError::Behind(1)));
+    assert_eq!(decode(&bytes), Err(ColumnsError::After(1)));
 }
 
 #[test]

@@ -196,7 +196,7 @@ fn a_block_holds_as_many_pages_as_its_header_tells() {
     let walked = FileReader::walk(&path).unwrap();
     assert_eq!(walked.blocks(), reader.blocks(), "the index says the same");
     let bytes = std::fs::read(&path).unwrap();
-    // Of its frame: behind 8 bytes, the header, which ends in its checksum.
+    // Of its frame: after 8 bytes, the header, which ends in its checksum.
     let header = block.offset as usize + 8..block.data() as usize;
     for (pages, is_read) in
         [(1, false), (block.header.pages + 1, false), (0, true), (block.header.pages, true)]

@@ -57,7 +57,7 @@ fn a_write_that_fails_anywhere_costs_nothing() {
                 machine.work(RINGS[2], 10);
                 machine.pass(20_000_000);
             }
-            // What was there is there, and only more behind it.
+            // What was there is there, and only more after it.
             let failed = contents(dir.path());
             assert!(failed[0].1.starts_with(&before[0].1) && failed.len() == 1);
             assert!(error(&store).contains("000001.flight: "), "{}", error(&store));

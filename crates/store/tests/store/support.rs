@@ -161,7 +161,7 @@ pub(crate) fn about() -> About {
     }
 }
 
-/// Without what stands behind what is in use.
+/// Without what stands after what is in use.
 pub(crate) fn tidy(pages: &[Page]) -> Vec<Page> {
     pages.iter().map(|page| flightrec_store::part::head(page, page.header().used)).collect()
 }

@@ -7,7 +7,7 @@
 //! - A call, a request and a transfer count in the minute in which they end.
 //! - A time in a state (running, waiting for a CPU, blocked) is cut at the ends of minutes, so that
 //!   times of minutes add up. A wait counts, with its whole length, in the minute in which it ends.
-//! - A minute is given when events of some minutes behind it are there, as a gap in it may be
+//! - A minute is given when events of some minutes after it are there, as a gap in it may be
 //!   noticed late.
 
 mod calls;
@@ -403,7 +403,7 @@ impl Maker {
         (word, idle)
     }
 
-    /// Events are missing behind `gap.from`. Call it when all events up to that time were taken,
+    /// Events are missing after `gap.from`. Call it when all events up to that time were taken,
     /// and before the first one that the gap [begins before](Gap::begins_before).
     pub fn miss(&mut self, gap: &Gap) {
         let is_lost = gap.missing() != Some(0) || is_loss(&gap.refused);

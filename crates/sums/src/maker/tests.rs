@@ -78,7 +78,7 @@ fn a_call_counts_where_it_ends_and_times_are_cut() {
     assert_eq!(waits.iter().map(|of| of.count).collect::<Vec<_>>(), [0, 0, 0, 1]);
     assert_eq!(waits[3].max, 122 * SECOND);
     let queue = cell(&periods[3], Table::RunQueue, [b"", b"", b""]);
-    // The last period ends right behind the last event.
+    // The last period ends right after the last event.
     assert_eq!((queue.count, queue.sum, queue.extras[RUNNING]), (1, SECOND, SECOND + 1));
     let marks: Vec<u32> = periods.iter().map(|of| of.flags).collect();
     assert_eq!(marks, [0, 0, 0, flags::PART]);

@@ -16,7 +16,7 @@ pub(crate) const FORM: &str = "kdump-compressed file";
 /// The newest version of the header that there is.
 const VERSION: u32 = 6;
 
-/// Places in the header, 64-bit machines: `utsname`'s machine, and what stands behind the time
+/// Places in the header, 64-bit machines: `utsname`'s machine, and what stands after the time
 /// stamp.
 const MACHINE: usize = 12 + 4 * 65;
 const STATUS: usize = 424;

@@ -103,8 +103,8 @@ impl Scanner for Pages<'_> {
                 end = end.max(data.end());
                 count += 1;
             }
-            let (run, behind) = rest.split_at_checked(count).unwrap_or((rest, &[]));
-            rest = behind;
+            let (run, after) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+            rest = after;
             let buffer = self.buffer.get_mut(..(end - start) as usize).unwrap_or_default();
             let read = self.file.read_at(buffer, start).unwrap_or(0);
             let buffer = buffer.get(..read).unwrap_or_default();

@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_behind_a_signature(
+    fn noise_after_a_signature(
         noise in prop::collection::vec(any::<u8>(), 0..9000),
         which in 0usize..4,
     ) {

@@ -66,7 +66,7 @@ fn a_window_takes_the_pages_that_may_hold_it() {
     assert_eq!(session.pages(0, u64::MAX).count(), pages.len());
     let bases: Vec<u64> = session.pages(0, u64::MAX).map(|page| page.base_mono).collect();
     let of = |from, until| session.pages(from, until).map(|page| page.seq).collect::<Vec<_>>();
-    // And the first page behind it, whose counters tell what is missing at its end.
+    // And the first page after it, whose counters tell what is missing at its end.
     assert_eq!(of(bases[2] + 5, bases[2] + 6), [3, 4]);
     assert_eq!(of(bases[2] - 1, bases[3]), [2, 3, 4]);
     assert_eq!(of(u64::MAX - 1, u64::MAX), [pages.len() as u64], "the last page has no end");
@@ -97,7 +97,7 @@ fn copies_in_memory_that_was_freed_are_not_taken() {
         copy[1000..1004].copy_from_slice(&[0xee; 4]);
         copy
     });
-    // In front of the ring's pages, or behind them.
+    // In front of the ring's pages, or after them.
     let stale: Vec<Bytes> = stale.collect();
     for all in [[stale.clone(), pages.clone()].concat(), [pages.clone(), stale].concat()] {
         let (_file, dump) = dump(&all);

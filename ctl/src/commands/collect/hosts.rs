@@ -54,9 +54,9 @@ pub(super) enum HostsError {
         /// What it says.
         name: String,
     },
-    /// It has a colon, and no port behind that.
+    /// It has a colon, and no port after that.
     #[error(
-        "{}:{line}: {name:?} has no port behind its colon: write HOST:PORT, or [ADDRESS]:PORT of \
+        "{}:{line}: {name:?} has no port after its colon: write HOST:PORT, or [ADDRESS]:PORT of \
          IPv6",
         .path.display()
     )]
@@ -97,7 +97,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Host>, HostsError> {
     parse(&text, path)
 }
 
-/// A name a line; empty lines and what is behind `#` are left out.
+/// A name a line; empty lines and what follows `#` are left out.
 fn parse(text: &str, path: &Path) -> Result<Vec<Host>, HostsError> {
     let mut hosts = Vec::new();
     let mut seen = HashMap::new();

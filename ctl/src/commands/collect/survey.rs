@@ -74,7 +74,7 @@ impl Visitor<anyhow::Error> for Seen {
     }
 
     fn take(&mut self, chapter: Chapter) -> Result<Go> {
-        let goes_on = chapter.joins.is_some_and(|joins| joins.behind);
+        let goes_on = chapter.joins.is_some_and(|joins| joins.after);
         let is_told = if goes_on { self.is_told } else { std::mem::take(&mut self.is_told) };
         if !is_told || !chapter.is_foretold {
             let mut wall = chapter.recording.wall_clock(chapter.clock.wall_offset);

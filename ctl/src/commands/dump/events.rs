@@ -161,9 +161,9 @@ impl<'a, T: Target> Dump<'a, T> {
         let mut wall = recording.wall_clock(clock.wall_offset);
         let windows = chapter.windows(&wall);
         // Of a stretch before the window nothing is told.
-        let is_lead = windows.is_empty() && joins.is_some_and(|joins| joins.behind);
-        // Nor of one behind it, where its coverage has been told.
-        let is_behind =
+        let is_lead = windows.is_empty() && joins.is_some_and(|joins| joins.after);
+        // Nor of one after it, where its coverage has been told.
+        let is_after =
             windows.is_empty() && joins.is_some_and(|joins| joins.before) && !self.told.is_empty();
         let everything = plan.shown.wants_everything();
         let shown = chapter.windows_so_far(&wall);
@@ -174,7 +174,7 @@ impl<'a, T: Target> Dump<'a, T> {
             Some(joins) => Window { from: joins.from, until: u64::MAX },
             None => Window { from: lead, until: u64::MAX },
         };
-        let until = joins.filter(|joins| joins.behind).map_or(u64::MAX, |joins| joins.until);
+        let until = joins.filter(|joins| joins.after).map_or(u64::MAX, |joins| joins.until);
         let mut holes = coverage::holes(recording, Window { until, ..read });
         holes.begin(lead);
         let reading = Reading {
@@ -183,7 +183,7 @@ impl<'a, T: Target> Dump<'a, T> {
             joins: going.as_ref().map(|going| going.joined(read.from)),
         };
         // Of what is known beside its pages, and has been told, they are not asked.
-        let is_known = is_lead || is_behind || self.narrowing.is_sure(chapter);
+        let is_known = is_lead || is_after || self.narrowing.is_sure(chapter);
         let mut reports = if is_known {
             Vec::new()
         } else {
@@ -193,7 +193,7 @@ impl<'a, T: Target> Dump<'a, T> {
         // Where the pages contradict what was told, they are right.
         let is_told = self.narrowing.is_told() && chapter.is_foretold;
         let is_silent = is_known || is_told && reports.iter().all(Report::is_complete);
-        self.narrowing.go_on(joins.is_some_and(|joins| joins.behind));
+        self.narrowing.go_on(joins.is_some_and(|joins| joins.after));
         if is_silent {
             reports.clear();
         }
@@ -244,7 +244,7 @@ impl<'a, T: Target> Dump<'a, T> {
                     );
                 };
                 let end = with_leads(shown.hull()).until.min(joins.until);
-                let until = if joins.behind { joins.until } else { end };
+                let until = if joins.after { joins.until } else { end };
                 let going = if let Some(going) = going {
                     going.with(&mut start, holes, shown, read.from)
                 } else {
@@ -252,9 +252,9 @@ impl<'a, T: Target> Dump<'a, T> {
                     Going::new(recording, holes, shown, &filter, wall, events)
                 };
                 let before = going.printed();
-                let going = going.run(recording, (read.from, until), joins.behind, &mut *output)?;
+                let going = going.run(recording, (read.from, until), joins.after, &mut *output)?;
                 let printed = going.printed().saturating_sub(before);
-                self.going = joins.behind.then_some(going);
+                self.going = joins.after.then_some(going);
                 Ok(printed)
             })
             .map_err(|e| output.explain(e));

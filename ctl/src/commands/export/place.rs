@@ -41,7 +41,7 @@ impl Partial {
     }
 
     /// Begins a directory, as [`Self::file`], and makes those that it is in. `files` says of a
-    /// file's name whether an export of this format may have made it, `/` being behind the name of
+    /// file's name whether an export of this format may have made it, `/` being after the name of
     /// a directory.
     pub(super) fn directory(
         path: &Path,

@@ -29,7 +29,7 @@ use flightrec_cli::note;
 
 /// How often a long round looks whether the end has come, in events.
 const LOOK: u64 = 1024;
-/// How long a round goes on behind the end.
+/// How long a round goes on after the end.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Follows to the end.

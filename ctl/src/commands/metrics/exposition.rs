@@ -10,7 +10,7 @@ pub(super) type Labels<'a> = &'a [(&'a str, &'a dyn Display)];
 pub(super) struct Exposition(String);
 
 impl Exposition {
-    /// Begins a family: its samples follow. A counter's samples have `_total` behind the name.
+    /// Begins a family: its samples follow. A counter's samples have `_total` after the name.
     pub(super) fn family(
         &mut self,
         name: &'static str,

@@ -6,7 +6,7 @@ use flightrec_export::page::model;
 use super::chosen::who;
 use crate::window::Window;
 
-/// How much before and behind the begin, and the end, of the longest wait is drawn in full, ns.
+/// How much before and after the begin, and the end, of the longest wait is drawn in full, ns.
 const BEGIN: (u64, u64) = (2_000_000, 20_000_000);
 const END: (u64, u64) = (200_000_000, 20_000_000);
 /// The same around the ends of the other links.
@@ -44,9 +44,9 @@ pub(super) fn moment(answer: &Answer) -> Option<u64> {
 
 /// What of a window is near the cause, from the first to the last.
 pub(super) fn near(answer: &Answer, window: Window) -> Vec<Window> {
-    let around = |at: u64, (before, behind): (u64, u64)| Window {
+    let around = |at: u64, (before, after): (u64, u64)| Window {
         from: at.saturating_sub(before),
-        until: at.saturating_add(behind),
+        until: at.saturating_add(after),
     };
     let mut near = Vec::new();
     for (number, link) in answer.chain.iter().enumerate().filter(|(_, link)| link.until != 0) {

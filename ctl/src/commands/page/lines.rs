@@ -8,10 +8,10 @@ use flightrec_export::redact::Redact;
 use flightrec_format::decode::{Body, Event};
 use rustc_hash::FxHashSet;
 
-/// Lines before the moment: of the subject, and of the others; and behind it.
+/// Lines before the moment: of the subject, and of the others; and after it.
 const OWN_MAX: usize = 80;
 const OTHERS_MAX: usize = 160;
-const BEHIND_MAX: usize = 80;
+const AFTER_MAX: usize = 80;
 /// Longest line, bytes.
 const LINE_MAX: usize = 600;
 
@@ -27,7 +27,7 @@ pub(super) struct Raw {
     named: FxHashSet<u32>,
     own: VecDeque<Row>,
     others: VecDeque<Row>,
-    behind: Vec<Row>,
+    after: Vec<Row>,
     number: u64,
     redact: Redact,
 }
@@ -48,7 +48,7 @@ impl Raw {
     /// Takes an event of the window, whose lines `write` makes.
     pub(super) fn take(&mut self, event: &Event, write: impl FnOnce(&mut Vec<u8>)) {
         let Some(moment) = self.moment else { return };
-        if event.time > moment && self.behind.len() >= BEHIND_MAX {
+        if event.time > moment && self.after.len() >= AFTER_MAX {
             return;
         }
         let other = match event.body {
@@ -69,7 +69,7 @@ impl Raw {
             self.number += 1;
             let row = (self.number, event.time, is_own, line);
             if event.time > moment {
-                self.behind.push(row);
+                self.after.push(row);
                 continue;
             }
             let (kept, most) =
@@ -84,12 +84,12 @@ impl Raw {
     /// The lines; times from `from` on.
     pub(super) fn finish(self, from: u64) -> Lines {
         let mut rows: Vec<Row> = self.own.into_iter().chain(self.others).collect();
-        rows.extend(self.behind);
+        rows.extend(self.after);
         rows.sort_unstable_by_key(|(number, ..)| *number);
         let line = |(_, time, is_own, line): Row| (time.saturating_sub(from), is_own, line);
         Lines {
             title: "The threads that the answer names, up to the end of the longest wait and \
-                    shortly behind it, as flightctl dump prints them."
+                    shortly after it, as flightctl dump prints them."
                 .to_owned(),
             lines: rows.into_iter().map(line).collect(),
         }
@@ -114,7 +114,7 @@ mod tests {
             put(time, 7);
         }
         let lines = raw.finish(1).lines;
-        assert_eq!(lines.len(), 1 + OTHERS_MAX + BEHIND_MAX);
+        assert_eq!(lines.len(), 1 + OTHERS_MAX + AFTER_MAX);
         // What is long ago is there, if it is of the one that is asked about.
         assert_eq!(lines[0], (0, true, "1 5".to_owned()));
         assert_eq!(lines[1], (840, false, "841 6".to_owned()));

@@ -55,7 +55,7 @@ impl Whats {
         })
     }
 
-    /// Puts those that are used into the page, the most important first: behind a limit without
+    /// Puts those that are used into the page, the most important first: after a limit without
     /// their texts.
     pub(super) fn tell(&self, used: impl Iterator<Item = u32>, page: &mut Timeline) -> Told {
         page.words = vec![String::new()];

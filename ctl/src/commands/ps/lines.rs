@@ -113,11 +113,11 @@ impl Blocked {
         out.extend_from_slice(b"  ");
         let start = out.len();
         // As in ps(1): a kernel thread's name in brackets.
-        let (before, behind): (&[u8], &[u8]) =
+        let (before, after): (&[u8], &[u8]) =
             if self.is_kernel() { (b"[", b"]") } else { (b"", b"") };
         out.extend_from_slice(before);
         text::escape(trim(&self.slot.comm), out);
-        out.extend_from_slice(behind);
+        out.extend_from_slice(after);
         let width = out.len() - start;
         out.resize(out.len() + NAME_WIDTH.saturating_sub(width).max(1), b' ');
         if is_stuck {

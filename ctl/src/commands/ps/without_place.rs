@@ -37,7 +37,7 @@ fn has_ended(stat: &std::path::Path) -> bool {
     matches!(state, None | Some(b'Z' | b'X'))
 }
 
-/// Those that were alive before the table was read and behind that, and are not in it.
+/// Those that were alive before the table was read and after that, and are not in it.
 pub fn missing(before: &BTreeSet<u32>, table: &[TaskSlot], after: &BTreeSet<u32>) -> Vec<u32> {
     let table: BTreeSet<u32> = table.iter().map(|slot| slot.tid).collect();
     before.intersection(after).filter(|tid| !table.contains(tid)).copied().collect()

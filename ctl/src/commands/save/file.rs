@@ -120,7 +120,7 @@ impl Saving {
         let recording = &chapter.recording;
         // All that comes into the file was recorded before.
         let now = match chapter.joins {
-            Some(joins) if joins.behind => chapter.present.max(chapter.clock.now),
+            Some(joins) if joins.after => chapter.present.max(chapter.clock.now),
             _ => chapter.clock.now,
         };
         let begin = || {
@@ -260,7 +260,7 @@ impl Saving {
         self.events == 0
     }
 
-    /// Closes the file behind its last chapter; its size, and how many events it holds.
+    /// Closes the file after its last chapter; its size, and how many events it holds.
     pub(super) fn finish(mut self, last: &Chapter) -> Result<(u64, u64), OutputError> {
         self.close(last).map_err(|source| self.target.failed(source))?;
         let Self { target, file, events, .. } = self;

@@ -40,7 +40,7 @@ pub struct SaveArgs {
     /// Exit with status 3 if anything in the window is missing; the rest is saved nevertheless.
     #[arg(long)]
     strict: bool,
-    /// Write files one behind the other, in frames, to standard output: for `flightctl collect`.
+    /// Write files one after the other, in frames, to standard output: for `flightctl collect`.
     #[arg(long, hide = true)]
     frames: bool,
     /// Before that, answer what the time is here, as `flightctl collect` asks.
@@ -165,7 +165,7 @@ impl Visitor<anyhow::Error> for Saved<'_> {
         let recording = &chapter.recording;
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
         let windows = chapter.windows(&wall);
-        let goes_on = chapter.joins.is_some_and(|joins| joins.behind);
+        let goes_on = chapter.joins.is_some_and(|joins| joins.after);
         let events =
             recording.streams.iter().flat_map(LaneStream::recorded).fold(0, u64::saturating_add);
         let is_told = if goes_on { self.is_told } else { mem::take(&mut self.is_told) };

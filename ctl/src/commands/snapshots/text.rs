@@ -52,12 +52,12 @@ pub(super) fn answer(entry: &Shown, zone: &TimeZone) -> String {
         let last = local(entry.last_repeat, zone, "%H:%M:%S");
         line(format!("again     {} more, the last at {last}", counted(entry.repeats, "time")));
     }
-    let (before, behind) =
+    let (before, after) =
         (about.time.saturating_sub(about.held_from), about.until.saturating_sub(about.time));
     line(format!(
         "window    {} before and {} after it, {}",
         span(before),
-        span(behind),
+        span(after),
         bytes(entry.bytes)
     ));
     if about.held_from > about.from {

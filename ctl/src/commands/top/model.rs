@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_blocked_before_its_birth_or_behind_its_end() {
+    fn nobody_is_blocked_before_its_birth_or_after_its_end() {
         let mut events = vec![event(10, 0, 1, Body::Fork(fork(1, 1, 5, 5, "first")))];
         events.extend([
             waking(12, 0, 1, 5, 0),

@@ -82,7 +82,7 @@ impl Whole<'_> {
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
         let windows = chapter.windows(&wall);
         // What was read before the window.
-        if windows.is_empty() && chapter.joins.is_some_and(|joins| joins.behind) {
+        if windows.is_empty() && chapter.joins.is_some_and(|joins| joins.after) {
             return;
         }
         self.told.add(chapter, Report::of_all(chapter, &windows), &windows, &mut wall);

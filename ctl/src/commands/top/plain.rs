@@ -26,7 +26,7 @@ const WOKEN: usize = 20;
 /// Between two columns of text.
 const GAP: usize = 2;
 
-/// Columns behind the figures, where there is room for them; 0: none.
+/// Columns after the figures, where there is room for them; 0: none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wide {
     unit: usize,
@@ -122,11 +122,11 @@ pub fn line(row: &Row, length: u64, wide: Wide) -> String {
     line
 }
 
-/// A line in three parts: before the letter of the state, the letter, and behind it.
+/// A line in three parts: before the letter of the state, the letter, and after it.
 pub fn parts(line: &str) -> (&str, &str, &str) {
     let (before, rest) = line.split_at_checked(STATE).unwrap_or((line, ""));
-    let (letter, behind) = rest.split_at_checked(1).unwrap_or((rest, ""));
-    (before, letter, behind)
+    let (letter, after) = rest.split_at_checked(1).unwrap_or((rest, ""));
+    (before, letter, after)
 }
 
 /// A thread's name, printable, cut to its column.
@@ -196,12 +196,12 @@ fn table(table: &Table, filter: &str, sort: Column, look: Look) -> String {
     for row in rows {
         let line = line(row, table.length, wide);
         if look.colour && row.state.is_uninterruptible() {
-            let (before, letter, behind) = parts(&line);
+            let (before, letter, after) = parts(&line);
             let mut painted = Vec::new();
             Paint(true).stuck(&mut painted);
             painted.extend_from_slice(letter.as_bytes());
             Paint(true).end(&mut painted);
-            text.extend([before, &String::from_utf8_lossy(&painted), behind]);
+            text.extend([before, &String::from_utf8_lossy(&painted), after]);
         } else {
             text.push_str(&line);
         }

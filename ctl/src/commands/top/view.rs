@@ -101,9 +101,9 @@ fn table(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen) {
         let style =
             if i == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
         if *is_stuck {
-            let (before, letter, behind) = plain::parts(line);
+            let (before, letter, after) = plain::parts(line);
             let letter = Span::styled(letter, Style::new().fg(Color::Red).bold());
-            return Line::from(vec![Span::raw(before), letter, Span::raw(behind)]).style(style);
+            return Line::from(vec![Span::raw(before), letter, Span::raw(after)]).style(style);
         }
         Line::styled(line.as_str(), style)
     });

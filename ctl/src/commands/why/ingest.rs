@@ -79,7 +79,7 @@ impl<'a> Ingest<'a> {
         let Chapter { recording, clock, joins, .. } = chapter;
         let wall = recording.wall_clock(clock.wall_offset);
         let lead = with_leads(window).from.min(window.from.saturating_sub(before));
-        let until = joins.filter(|joins| joins.behind).map_or(u64::MAX, |joins| joins.until);
+        let until = joins.filter(|joins| joins.after).map_or(u64::MAX, |joins| joins.until);
         let from = joins.map_or(lead, |joins| joins.from);
         let mut holes = coverage::holes(recording, Window { from, until });
         holes.begin(lead);
@@ -119,7 +119,7 @@ impl<'a> Ingest<'a> {
         self.into.asked = asked;
         let Chapter { recording, joins, .. } = chapter;
         let from = joins.map_or(0, |joins| joins.from);
-        let until = joins.filter(|joins| joins.behind).map_or(u64::MAX, |joins| joins.until);
+        let until = joins.filter(|joins| joins.after).map_or(u64::MAX, |joins| joins.until);
         let mut holes = coverage::holes(recording, Window { from, until });
         holes.begin(self.lead);
         self.front.go_on(recording, holes, from);
@@ -137,11 +137,11 @@ impl<'a> Ingest<'a> {
     /// None but the pipeline's, which has none of its own.
     pub(super) fn take(&mut self, chapter: &Chapter, window: Window) -> io::Result<()> {
         let Chapter { recording, joins, .. } = chapter;
-        let goes_on = joins.is_some_and(|joins| joins.behind);
+        let goes_on = joins.is_some_and(|joins| joins.after);
         let end = with_leads(window).until;
         let (from, until) = match joins {
             Some(joins) => {
-                (joins.from, if joins.behind { joins.until } else { end.min(joins.until) })
+                (joins.from, if joins.after { joins.until } else { end.min(joins.until) })
             }
             None => (self.lead, end),
         };

@@ -233,7 +233,7 @@ impl Whole<'_> {
             None => Ingest::new(chapter, window, self.before, asked),
         };
         ingest.take(chapter, window)?;
-        if chapter.joins.is_some_and(|joins| joins.behind) {
+        if chapter.joins.is_some_and(|joins| joins.after) {
             self.going = Some(ingest);
             return Ok(());
         }

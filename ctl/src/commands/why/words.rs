@@ -112,7 +112,7 @@ pub(crate) fn object(text: &str) -> Option<String> {
     });
     let path = arguments.split('"').nth(1).filter(|path| !path.ends_with('\\'));
     match (file, path) {
-        // What is behind a socket's address is no path.
+        // What is after a socket's address is no path.
         (Some(file), Some(path)) if !file.ends_with(']') && !path.starts_with('/') => {
             Some(format!("{file}/{path}"))
         }

@@ -17,16 +17,15 @@ pub fn clock_lines(windows: &Windows, wall: &mut WallClock, zone: &TimeZone) -> 
     let mut lines = Vec::new();
     let times = Times { wall, zone };
     for (at, by) in steps.iter().take(EACH) {
-        let behind = times.wall.wall(*at);
-        let (before, behind) =
-            (times.wall_full(behind.saturating_sub(*by)), times.wall_full(behind));
+        let after = times.wall.wall(*at);
+        let (before, after) = (times.wall_full(after.saturating_sub(*by)), times.wall_full(after));
         let (way, why) = if *by < 0 {
             ("was set back", "")
         } else {
             ("jumped ahead", ": it was set, or the machine slept")
         };
         let by = span(by.unsigned_abs());
-        lines.push(format!("the wall clock {way} by {by} at {before}, to {behind}{why}"));
+        lines.push(format!("the wall clock {way} by {by} at {before}, to {after}{why}"));
     }
     if let Some(more @ 1..) = steps.len().checked_sub(EACH) {
         lines.push(format!("the wall clock did so {} more", counted(more as u64, "time")));

@@ -75,7 +75,7 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// Lines about something else, behind what was told.
+    /// Lines about something else, after what was told.
     pub fn say(&mut self, lines: impl IntoIterator<Item = String>) {
         self.tell();
         self.lines.extend(lines);

@@ -296,7 +296,7 @@ async fn what_is_new_comes_without_metadata_unless_the_recording_is_another() {
 }
 
 #[tokio::test]
-async fn stacks_come_behind_the_metadata_that_name_them() {
+async fn stacks_come_after_the_metadata_that_name_them() {
     let server = Server::start(Limits::default());
     let mut client = server.client().await;
     client.ask(&Request::Stacks).await;
@@ -432,13 +432,13 @@ async fn nonsense_is_answered_with_its_reason_and_the_end() {
     let whole = control::encode(&Request::Status).unwrap();
     let mut version = whole.clone();
     version[4] = 99;
-    let mut behind = whole.clone();
-    behind[0] += 1;
-    behind.push(0);
+    let mut after = whole.clone();
+    after[0] += 1;
+    after.push(0);
     let oversized = (REQUEST_MAX as u32 + 1).to_le_bytes().to_vec();
     let cases = [
         (version, "version 99 is not "),
-        (behind, "1 bytes behind the message"),
+        (after, "1 bytes after the message"),
         (oversized, "exceeds the limit of 262144"),
         (u32::MAX.to_le_bytes().to_vec(), "exceeds the limit"),
         (vec![0; 4], "a frame of 0 bytes"),
@@ -740,7 +740,7 @@ proptest! {
     #[test]
     fn any_bytes_end_in_an_answer_or_the_end(mut bytes: Vec<u8>, whole: bool) {
         if whole {
-            // A right length and version, and anything behind them.
+            // A right length and version, and anything after them.
             let length = (bytes.len() as u32 + 2).to_le_bytes();
             bytes = [&length[..], &control::VERSION.to_le_bytes(), &bytes].concat();
         }

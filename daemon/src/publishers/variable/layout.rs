@@ -8,7 +8,7 @@ use super::Variable;
 #[derive(Debug, Clone, Copy)]
 pub(in crate::publishers) struct Layout {
     pub(super) machine: Architecture,
-    /// The static part is behind the thread pointer, and a head of the C library's of so many
+    /// The static part is after the thread pointer, and a head of the C library's of so many
     /// bytes (variant I of the ABI). `None`: it is before the thread pointer (variant II).
     head: Option<u64>,
     /// Type of the relocation by which the dynamic linker writes a function and its argument.
@@ -47,7 +47,7 @@ impl Layout {
     pub(super) fn program(&self, (address, size, align): (u64, u64, u64)) -> u64 {
         let below = align.max(1).wrapping_sub(1);
         if let Some(head) = self.head {
-            // The first place behind the head that is aligned as the address is.
+            // The first place after the head that is aligned as the address is.
             return head.wrapping_add(address.wrapping_sub(head) & below);
         }
         // It ends at the thread pointer, moved down so that it is aligned.

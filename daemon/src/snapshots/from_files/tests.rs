@@ -138,8 +138,8 @@ fn every_window_is_whole_and_little_more() {
     for (from, until) in
         [(5000, 6000), (3500, 4500), (11_100, 19_000), (7990, 8010), (2, 18_900), (12_001, 12_002)]
     {
-        let (times, (before, behind), held) = window(&dir, from, until, u64::MAX).unwrap();
-        assert!(before <= from && behind >= until, "{from} to {until}: {before} to {behind}");
+        let (times, (before, after), held) = window(&dir, from, until, u64::MAX).unwrap();
+        assert!(before <= from && after >= until, "{from} to {until}: {before} to {after}");
         let wanted: Vec<u64> = (from..until).collect();
         let inside: Vec<u64> =
             times.iter().copied().filter(|time| (from..until).contains(time)).collect();
@@ -158,8 +158,8 @@ fn what_takes_too_much_loses_its_beginning_and_says_so() {
     let all =
         select(dir.path(), &BOOT, SESSION, (1000 * MS, 19_000 * MS), u64::MAX, u64::MAX).unwrap();
     assert!(all.whole);
-    let (times, (before, behind), held) = window(&dir, 1000, 19_000, all.bytes() / 2).unwrap();
-    assert!(held > 5000 && held < 15_000 && before == held && behind >= 19_000, "{held} {before}");
+    let (times, (before, after), held) = window(&dir, 1000, 19_000, all.bytes() / 2).unwrap();
+    assert!(held > 5000 && held < 15_000 && before == held && after >= 19_000, "{held} {before}");
     let inside: Vec<u64> =
         times.into_iter().filter(|time| *time > held && *time < 19_000).collect();
     assert_eq!(inside, (held + 1..19_000).collect::<Vec<_>>());
@@ -182,7 +182,7 @@ fn what_is_not_there_is_not_found() {
     );
     let late =
         select(dir.path(), &BOOT, SESSION, (19_500 * MS, 30_000 * MS), u64::MAX, u64::MAX).unwrap();
-    assert!(!late.whole, "no checkpoint is behind it");
+    assert!(!late.whole, "no checkpoint is after it");
 }
 
 #[test]
@@ -192,10 +192,10 @@ fn what_takes_too_much_keeps_its_cause_wherever_it_is() {
         select(dir.path(), &BOOT, SESSION, (1000 * MS, 19_000 * MS), u64::MAX, u64::MAX).unwrap();
     for cause in [1500, 6000, 10_000, 15_000, 18_900] {
         for part in [2, 4] {
-            let (times, (_, behind), (held, until)) =
+            let (times, (_, after), (held, until)) =
                 around(&dir, (1000, 19_000), cause, all.bytes() / part).unwrap();
             assert!(
-                held <= cause && cause < until && behind >= until,
+                held <= cause && cause < until && after >= until,
                 "{cause} in 1/{part}: {held} to {until}"
             );
             let inside: Vec<u64> =

@@ -195,7 +195,7 @@ impl<'a> Pass<'a> {
                 self.came.insert(event.cpu, event.time);
                 self.waits.learn(*next, *next_prio);
             }
-            // Behind the switch to its thread.
+            // After the switch to its thread.
             Body::Stack(stack) if stack.status == Status::Taken => {
                 let came = self.came.get(&event.cpu);
                 if let Some((came, slept)) = came.copied().zip(stack.slept) {

@@ -36,7 +36,7 @@ pub(super) struct Slices<'f> {
     until: u64,
     /// Where the next slice begins.
     next: u64,
-    /// The last page of each ring: what is missing behind it shows in the next slice.
+    /// The last page of each ring: what is missing after it shows in the next slice.
     last: Vec<Page>,
     missing: u64,
 }

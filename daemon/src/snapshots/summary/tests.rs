@@ -102,7 +102,7 @@ fn a_wait_says_in_which_call_and_who_ended_it() {
 
 /// It asked to wait.
 #[test]
-fn a_nice_threads_wait_for_a_cpu_comes_behind_others() {
+fn a_nice_threads_wait_for_a_cpu_comes_after_others() {
     let mut nice = switch(860, 0, 5, 1, 9);
     let Body::Switch { next_prio, .. } = &mut nice.body else { panic!("a switch") };
     *next_prio = 139;
@@ -120,7 +120,7 @@ fn a_nice_threads_wait_for_a_cpu_comes_behind_others() {
     assert!(waits.contains(&(9, WaitKind::Queued)), "{summary:#?}");
 }
 
-/// A stack behind a switch at which its thread came back from a wait of so many ms.
+/// A stack after a switch at which its thread came back from a wait of so many ms.
 fn stack(ms: u64, cpu: u16, tid: u32, slept: u64, frames: &[u32]) -> Event {
     let (status, frames) = (Status::Taken, frames.into());
     let stack = Stack { slept: Some(slept * MS), status, cut: false, frames };
@@ -151,7 +151,7 @@ fn a_wait_says_where_in_the_kernel_it_was() {
         ..TaskSlot::default()
     };
     let living = Living {
-        // Thread 5 has run since, and thread 9 has blocked behind the moment of the stacks.
+        // Thread 5 has run since, and thread 9 has blocked after the moment of the stacks.
         threads: vec![slot(5, 900), slot(6, 30), slot(9, 620)],
         stacks: [(5, vec![120]), (6, vec![130]), (9, vec![140])].into(),
         stacks_from: 615 * MS,

@@ -141,7 +141,7 @@ fn planted(before: &State, along: &Along) -> Result<()> {
 /// Types a command.
 fn typed(command: &str) -> Result<()> {
     println!("$ {command}");
-    // What the command writes comes behind it.
+    // What the command writes comes after it.
     std::io::stdout().flush()?;
     let begun = Instant::now();
     let mut shell = Command::new("/bin/sh");

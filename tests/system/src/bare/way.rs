@@ -124,7 +124,7 @@ const USERS: &[(&str, &str)] = &[
 const RPM_DATABASE: [(&str, &str); 2] =
     [("/root/.rpmdb", "rpm's own database"), ("/var/lib/rpm", "rpm's own database")];
 
-/// Commands behind which nothing may be left.
+/// Commands after which nothing may be left.
 #[derive(Debug)]
 pub(super) struct Round {
     /// As they are typed.
@@ -172,7 +172,7 @@ impl Way {
         }
     }
 
-    /// What is typed, one behind the other.
+    /// What is typed, one after the other.
     pub(super) fn rounds(self) -> &'static [Round] {
         const fn of(commands: &'static [&'static str]) -> Round {
             Round { commands, kept: &[] }

@@ -21,7 +21,7 @@ pub(crate) const INSIDE: &str = "/trial";
 
 /// The release whose systemd is tried; the programs must not need a newer C library than its own.
 pub(crate) const BOOKWORM: &str = "bookworm";
-/// The one behind it.
+/// The one after it.
 pub(crate) const TRIXIE: &str = "trixie";
 /// Beyond what debootstrap takes by itself.
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,procps";
@@ -81,7 +81,7 @@ impl Container {
         self.shared.join(name)
     }
 
-    /// Boots, runs a command as a unit behind everything else, shows what it prints, and tells
+    /// Boots, runs a command as a unit after everything else, shows what it prints, and tells
     /// whether it succeeded.
     pub(crate) fn run(
         &self,

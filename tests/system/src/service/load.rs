@@ -41,7 +41,7 @@ pub(super) struct Calls {
 #[derive(Debug)]
 struct Seen {
     calls: Calls,
-    /// By number behind the first: when it was called, ns of `CLOCK_MONOTONIC`; 0: it is not
+    /// By number after the first: when it was called, ns of `CLOCK_MONOTONIC`; 0: it is not
     /// there.
     times: Vec<u64>,
     /// Those that are there more than once.

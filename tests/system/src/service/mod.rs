@@ -33,7 +33,7 @@ use xtask::command::{self, repository};
 use xtask::deb;
 use xtask::setup::{self, Scope};
 
-/// What the package's version has behind it in the one to which the trial upgrades, which has the
+/// What the package's version has after it in the one to which the trial upgrades, which has the
 /// same programs.
 const NEXT: &str = "+next";
 

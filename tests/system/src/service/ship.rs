@@ -23,7 +23,7 @@ const STORAGE: &str = "/srv/recordings";
 /// Settings under which a snapshot is shipped within seconds.
 const SOON: &str = "[snapshots]\nsettle = \"1s\"\n[storage]\nretry_most = \"2s\"\n";
 
-/// A snapshot is shipped into a directory by a process without rights, and once: also behind a
+/// A snapshot is shipped into a directory by a process without rights, and once: also after a
 /// SIGKILL.
 pub(super) fn into_a_directory(_: &mut Trial) -> Result<String> {
     fs::create_dir_all(STORAGE)?;
@@ -41,7 +41,7 @@ pub(super) fn into_a_directory(_: &mut Trial) -> Result<String> {
     // systemd waits for RestartSec= first.
     let again = || unit_pid(UNIT).is_ok_and(|now| now != pid);
     ensure!(wait_until(PATIENCE, again), "systemd does not start flight-ship again");
-    let second = snapshot("behind the end of flight-ship")?;
+    let second = snapshot("after the end of flight-ship")?;
     ensure!(shipped(&second)?.len() == found.len(), "the second snapshot is not shipped whole");
     let same = of(&first)?;
     ensure!(same == found, "the first snapshot became {same:?}, it was {found:?}");

@@ -44,7 +44,7 @@ pub(super) fn of_a_failed_unit(_: &mut Trial) -> Result<String> {
             .unwrap_or_default()
             .into_iter()
             .find(|snapshot| snapshot["reason"] == reason.as_str());
-        // The answer comes a little behind the snapshot, or a note says why it does not.
+        // The answer comes a little after the snapshot, or a note says why it does not.
         found.as_ref().is_some_and(|of| {
             let notes = of["summary"]["notes"].as_array().map_or(0, Vec::len);
             of["summary"]["why"].is_object() || notes != 0

@@ -152,7 +152,7 @@ fn runs(_: &mut Trial) -> Result<String> {
     ensure!(field("NoNewPrivs") == "1", "NoNewPrivs is {}", field("NoNewPrivs"));
     let mode = fs::metadata(STATE)?.mode() & 0o777;
     ensure!(mode == 0o750, "the state directory's mode is {mode:o}");
-    // What comes behind it at boot waits so long.
+    // What comes after it at boot waits so long.
     let moment = |property: &str| -> Result<u64> {
         Ok(read(Command::new("systemctl").args(["show", "-P", property, UNIT]))?.trim().parse()?)
     };

@@ -227,7 +227,7 @@ fn long_texts_are_bounded() {
 
 /// What many short calls were about leaves room for what a long one is about.
 #[test]
-fn a_long_call_finds_room_for_its_words_behind_short_ones() {
+fn a_long_call_finds_room_for_its_words_after_short_ones() {
     let bytes = 1 << 20;
     let mut story = Story::with_room(&meta(), (0, 0, 90_000 * MS), bytes);
     let known = Known { pid: 10, ..Known::default() };

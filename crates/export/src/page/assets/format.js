@@ -38,7 +38,7 @@ function percent(part) {
     return `${(100 * part).toFixed(part >= 0.0995 ? 0 : 1)} %`;
 }
 
-/** Time of day of `ns` from the window's begin on, with so many digits behind the seconds. */
+/** Time of day of `ns` from the window's begin on, with so many digits after the seconds. */
 function timeOfDay(ns, digits) {
     const day = 86400e9;
     // A double holds all ns of a year.

@@ -7,7 +7,7 @@ use super::number;
 
 /// General registers.
 const GENERAL: u32 = 31;
-/// The byte offset of the stack pointer in `struct user_pt_regs`, behind the general registers
+/// The byte offset of the stack pointer in `struct user_pt_regs`, after the general registers
 /// (arch/arm64/include/uapi/asm/ptrace.h, Linux 6.1).
 const STACK: u32 = GENERAL * 8;
 

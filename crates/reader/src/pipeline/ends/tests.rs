@@ -253,7 +253,7 @@ fn ends_are_as_of_all_events() {
             (0..machine.random.below(4)).map(|_| STARTED + machine.random.below(end - STARTED)),
         );
         cuts.sort_unstable();
-        // The first stretch may begin before the recording, or behind its beginning.
+        // The first stretch may begin before the recording, or after its beginning.
         match machine.random.below(3) {
             0 => cuts.insert(0, 0),
             1 if cuts.len() > 2 => drop(cuts.remove(0)),

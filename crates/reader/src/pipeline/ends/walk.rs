@@ -9,7 +9,7 @@ use super::{CallEnd, Step, TakeEnds, What, worker_of};
 const PAGES: usize = if cfg!(test) { 2 } else { 64 };
 
 /// Of which events of its pages a walk is: from the first one on that is not before `from`, up to
-/// the first one behind that which is not before `until`.
+/// the first one after that which is not before `until`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub(super) from: u64,
@@ -58,11 +58,11 @@ pub(super) fn parts(
     let tail = if is_one { &[] } else { pages.get(ends..).unwrap_or_default() };
     let all = Range { from: 0, until: u64::MAX };
     let middle = pages.get(middle..ends).unwrap_or_default();
-    let behind = Range { from: 0, ..range };
+    let after = Range { from: 0, ..range };
     [(head, range)]
         .into_iter()
         .chain(middle.chunks(PAGES).map(move |pages| (pages, all)))
-        .chain([(tail, behind)])
+        .chain([(tail, after)])
         .filter(|(pages, _)| !pages.is_empty())
 }
 
@@ -79,13 +79,13 @@ impl<'a, T: TakeEnds> Walk<'a, T> {
         Self { cpu, range, begun: false, strict, taker, steps, run: None }
     }
 
-    /// Walks over the next page; whether the range goes on behind it.
+    /// Walks over the next page; whether the range goes on after it.
     pub(super) fn page(&mut self, page: &Page) -> bool {
         self.run = None;
         page.brief_calls().all(|brief| self.take(&brief))
     }
 
-    /// Whether an event is behind the range's beginning.
+    /// Whether an event is after the range's beginning.
     #[inline]
     fn begins(&mut self, time: u64) -> bool {
         self.begun |= time >= self.range.from;

@@ -171,7 +171,7 @@ fn sort(paths: Vec<PathBuf>, in_series: bool) -> (Vec<BootFiles>, Refused) {
     }
     for session in boots.iter_mut().flat_map(|boot| &mut boot.sessions) {
         // What was saved, or recovered from a dump, has no number: it stands beside the series,
-        // behind its last file.
+        // after its last file.
         session
             .files
             .sort_by_key(|file| (file.is_saved(), file.header.number, file.header.created_mono));
@@ -207,9 +207,9 @@ impl SessionFiles {
             file.ends = file.header.created_mono;
         }
         let made: Vec<u64> = series.iter().map(|file| file.header.created_mono).collect();
-        let behind = made.iter().skip(1).chain([&u64::MAX]);
-        for (file, behind) in series.iter_mut().zip(behind) {
-            (file.begins, file.ends) = (file.header.begins, *behind);
+        let after = made.iter().skip(1).chain([&u64::MAX]);
+        for (file, after) in series.iter_mut().zip(after) {
+            (file.begins, file.ends) = (file.header.begins, *after);
         }
     }
 }

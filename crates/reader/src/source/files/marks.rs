@@ -19,14 +19,14 @@ pub(super) struct Mark {
     pub(super) totals: Totals,
 }
 
-/// Checkpoints around the window: the last before it, and the first behind it, or the last that
+/// Checkpoints around the window: the last before it, and the first after it, or the last that
 /// there is.
 pub(super) fn marks(opened: &[&FileReader], window: Window) -> (Option<Mark>, Option<Mark>) {
     let blocks: Vec<(u64, load::Job<'_>)> = load::jobs(opened)
         .filter(|job| job.block.header.kind == Kind::Checkpoint)
         .map(|job| (job.block.header.last, job))
         .collect();
-    let (before, behind) = select::around(blocks.iter().copied(), window.from, window.until);
+    let (before, after) = select::around(blocks.iter().copied(), window.from, window.until);
     let read = |job: load::Job<'_>| match job.reader.read(job.block) {
         Ok(Content::Checkpoint(checkpoint)) => {
             Some(Mark { place: job.place(), totals: checkpoint.totals() })
@@ -35,7 +35,7 @@ pub(super) fn marks(opened: &[&FileReader], window: Window) -> (Option<Mark>, Op
     };
     let before = before.and_then(read);
     // One that can't be read is passed over for the last of those that can.
-    let after = behind.and_then(read).or_else(|| {
+    let after = after.and_then(read).or_else(|| {
         let mut all = blocks.clone();
         all.sort_by_key(|(time, _)| *time);
         all.into_iter().rev().find_map(|(_, job)| read(job))

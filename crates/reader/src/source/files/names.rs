@@ -22,7 +22,7 @@ pub(super) fn whole_max() -> u64 {
 }
 
 /// Blocks that were read for names, of which no page was needed: what they say was said again
-/// behind them. So later windows need none either, and the stretches of a window do not all read
+/// after them. So later windows need none either, and the stretches of a window do not all read
 /// what is before it.
 #[derive(Debug, Default)]
 pub(super) struct Superseded {

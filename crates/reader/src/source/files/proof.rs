@@ -2,7 +2,7 @@
 //! is told of once, and not stretch by stretch.
 //!
 //! A checkpoint has the exact counters of every ring. Where the blocks between the last one before
-//! the window and the first behind it hold, lane by lane, as many events as were counted, and their
+//! the window and the first after it hold, lane by lane, as many events as were counted, and their
 //! bytes are what was written, nothing between the two is missing, or there twice. (But for what
 //! files repeat: each begins its pages anew.) What else a
 //! reader says of the window first, it has from the window's ends, which are read: where each ring
@@ -34,12 +34,12 @@ pub(super) struct Proof<'a> {
     /// The files: all whole, in a row.
     pub(super) opened: &'a [&'a FileReader],
     pub(super) meta: &'a Meta,
-    /// A checkpoint before the window, and one behind it.
+    /// A checkpoint before the window, and one after it.
     pub(super) before: &'a Mark,
     pub(super) after: &'a Mark,
     /// Where the window begins at the earliest.
     pub(super) earliest: u64,
-    /// What lies before `from` and behind `until` is read, and told by the pages. The window
+    /// What lies before `from` and after `until` is read, and told by the pages. The window
     /// begins at `from` at the latest, and does not end before `until`.
     pub(super) sure: Window,
 }
@@ -150,7 +150,7 @@ impl Proof<'_> {
     }
 
     /// Whether it is known where a ring stood when the window began: it has a page from before
-    /// that, behind the first checkpoint; or it stood still from one checkpoint to the other; or
+    /// that, after the first checkpoint; or it stood still from one checkpoint to the other; or
     /// nothing was refused between them, so that nothing is to be told of it but that its events
     /// are there. Nothing may have been refused between them that is a loss.
     fn is_known(&self, stream: &LaneStream) -> bool {

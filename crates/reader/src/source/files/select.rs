@@ -64,7 +64,7 @@ fn before<'a>(blocks: impl Iterator<Item = Job<'a>>, lane: Lane, moment: u64) ->
     of_lane.max_by_key(|job| job.block.header.last)
 }
 
-/// Of blocks of one kind, by time: the last that is not behind a moment, and the first that is not
+/// Of blocks of one kind, by time: the last that is not after a moment, and the first that is not
 /// before another.
 pub(super) fn around<T>(
     blocks: impl Iterator<Item = (u64, T)> + Clone,
@@ -72,6 +72,6 @@ pub(super) fn around<T>(
     until: u64,
 ) -> (Option<T>, Option<T>) {
     let before = blocks.clone().filter(|(time, _)| *time <= from).max_by_key(|(time, _)| *time);
-    let behind = blocks.filter(|(time, _)| *time >= until).min_by_key(|(time, _)| *time);
-    (before.map(|(_, block)| block), behind.map(|(_, block)| block))
+    let after = blocks.filter(|(time, _)| *time >= until).min_by_key(|(time, _)| *time);
+    (before.map(|(_, block)| block), after.map(|(_, block)| block))
 }

@@ -33,8 +33,8 @@ impl Weights {
     /// What the blocks weigh that may hold something of a window.
     pub(super) fn of(&self, window: Window) -> u64 {
         let before = |sums: &[(u64, u64)], moment: u64| {
-            let behind = sums.partition_point(|(time, _)| *time < moment);
-            behind.checked_sub(1).and_then(|at| sums.get(at)).map_or(0, |(_, sum)| *sum)
+            let after = sums.partition_point(|(time, _)| *time < moment);
+            after.checked_sub(1).and_then(|at| sums.get(at)).map_or(0, |(_, sum)| *sum)
         };
         before(&self.begun, window.until).saturating_sub(before(&self.ended, window.from))
     }
@@ -42,16 +42,16 @@ impl Weights {
     /// Moments that part a window into stretches of at most `most` bytes each, with what is read
     /// `lead` before each but the first (unless that alone is more than half of them); what
     /// belongs to one moment is never parted. Where a file begins (`begins`, in order) not far
-    /// before, it is parted there. The last one leaves room for what is read `behind` the window:
+    /// before, it is parted there. The last one leaves room for what is read `after` the window:
     /// what is told of its end must not depend on how it is parted.
     pub(super) fn part(
         &self,
         window: Window,
-        (lead, behind): (u64, u64),
+        (lead, after): (u64, u64),
         begins: &[u64],
         most: u64,
     ) -> Vec<u64> {
-        let end = window.until.saturating_add(behind);
+        let end = window.until.saturating_add(after);
         let mut cuts = Vec::new();
         let mut from = window.from;
         loop {
@@ -102,15 +102,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_behind_the_window_has_room() {
+    fn what_is_read_after_the_window_has_room() {
         let blocks = (0..10).map(|i| (i * 10, i * 10 + 9, 1)).collect::<Vec<_>>();
-        let part = |until: u64, behind: u64, most: u64| {
-            Weights::new(&blocks).part(Window { from: 0, until }, (0, behind), &[], most)
+        let part = |until: u64, after: u64, most: u64| {
+            Weights::new(&blocks).part(Window { from: 0, until }, (0, after), &[], most)
         };
         assert_eq!(part(50, 0, 5), [0u64; 0]);
-        assert_eq!(part(50, 30, 6), [40], "five, and three behind them");
+        assert_eq!(part(50, 30, 6), [40], "five, and three after them");
         assert_eq!(part(50, 20, 6), [0u64; 0], "a quarter more than fits");
-        assert_eq!(part(90, 10, 4), [40, 80], "the last one and two behind");
+        assert_eq!(part(90, 10, 4), [40, 80], "the last one and two after");
         assert_eq!(part(50, 50, 2), [20, 40], "more than fits anyhow");
     }
 
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(
             part(&[0, 45], &blocks(10), 8, 0),
             [45],
-            "five before, six behind, one of them in both"
+            "five before, six after, one of them in both"
         );
         assert_eq!(
             part(&[0, 45], &blocks(20), 8, 0),

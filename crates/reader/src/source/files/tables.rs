@@ -33,7 +33,7 @@ pub(super) fn threads(opened: &[&FileReader]) -> (Vec<TaskSlot>, Vec<(usize, u64
     (slots, tables)
 }
 
-/// What descriptors stood for at moments of the window, and at the first behind it.
+/// What descriptors stood for at moments of the window, and at the first after it.
 pub(super) fn descriptors(opened: &[&FileReader], window: Window) -> Vec<Snapshot> {
     let blocks = opened.iter().flat_map(|reader| {
         let of_kind = reader.blocks().iter().filter(|block| block.header.kind == Kind::Descriptors);

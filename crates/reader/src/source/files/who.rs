@@ -46,7 +46,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of all that is in some files, and in the rings behind them. `None`: something can't be read,
+    /// Of all that is in some files, and in the rings after them. `None`: something can't be read,
     /// or there is too much.
     pub(super) fn of(opened: &[&FileReader], rings: Option<&Recording>) -> Option<Self> {
         let jobs: Vec<_> = load::jobs(opened)

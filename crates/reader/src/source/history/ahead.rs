@@ -18,7 +18,7 @@ pub(super) struct Ahead {
     pub(super) is_foretold: bool,
     /// As [`Foretold::is_even`].
     is_even: bool,
-    /// What of the stretches behind the first is read; `None`: all that the visitor needs.
+    /// What of the stretches after the first is read; `None`: all that the visitor needs.
     pub(super) chosen: Option<Arc<Chosen>>,
 }
 

@@ -48,12 +48,12 @@ pub struct Joins {
     pub is_whole: bool,
     /// Events before this moment belong to the previous stretch, or lie before the window.
     pub from: u64,
-    /// Events from this moment on belong to the next stretch, or lie behind the window.
+    /// Events from this moment on belong to the next stretch, or lie after the window.
     pub until: u64,
     /// Whether there is a previous stretch.
     pub before: bool,
     /// Whether there is a next stretch.
-    pub behind: bool,
+    pub after: bool,
 }
 
 impl Joins {

@@ -1,4 +1,4 @@
-//! Chapters in files: sessions one behind the other, and long ones in stretches.
+//! Chapters in files: sessions one after the other, and long ones in stretches.
 
 use super::chapter::Joins;
 use super::files_part::FilesPart;
@@ -24,7 +24,7 @@ pub(super) fn stored(boots: Vec<BootFiles>, question: Question) -> Result<Vec<Pa
     Ok(parts)
 }
 
-/// The chapters of one boot, the earliest first. `end`: the present, and where the chapter behind
+/// The chapters of one boot, the earliest first. `end`: the present, and where the chapter after
 /// these begins; else they end with the last one.
 pub(super) fn chapters(
     sessions: Vec<SessionFiles>,
@@ -68,7 +68,7 @@ pub(super) fn chapters(
 }
 
 /// A session's window, parted into stretches that fit into memory; the earliest first. What is read
-/// before the window is parted with it. `goes_on`: the window goes on behind them; `most`: the
+/// before the window is parted with it. `goes_on`: the window goes on after them; `most`: the
 /// bytes that the pages of one may take.
 pub(super) fn stretches(
     session: &SessionFiles,
@@ -92,14 +92,14 @@ pub(super) fn stretches(
             Some(source) => source,
             None => SessionSource::open(session.clone())?,
         };
-        let behind = goes_on || number + 1 < count;
+        let after = goes_on || number + 1 < count;
         let joins = (!is_whole).then_some(Joins {
             whole: window,
             is_whole: !goes_on,
             from: part.from,
-            until: if behind { part.until } else { part.read.until },
+            until: if after { part.until } else { part.read.until },
             before: number != 0,
-            behind,
+            after,
         });
         let told = Window { from: part.from.max(window.from), until: part.until };
         let part = FilesPart {

@@ -56,7 +56,7 @@ impl FilesPart {
             window.from = from;
         }
         let mut recording = self.source.read_some(window, pick)?;
-        let goes_on = self.joins.filter(|joins| joins.behind);
+        let goes_on = self.joins.filter(|joins| joins.after);
         recording.stretch_until = goes_on.map(|joins| joins.until);
         recording.sure = is_sure.then_some(Sure { read_from: window.from, threads });
         if let Needs::Chosen(chosen) = needs {
@@ -77,7 +77,7 @@ impl FilesPart {
         self.joins
     }
 
-    /// What it and the stretches behind it make up, if it can be told before they are read that
+    /// What it and the stretches after it make up, if it can be told before they are read that
     /// nothing of it is missing. Of a window of which the first stretch does not tell, as it begins
     /// before the files do, the second may.
     pub(super) fn foretell(&mut self) -> Option<Foretold> {
@@ -97,7 +97,7 @@ impl FilesPart {
             until: cut.saturating_sub(slack(until)),
         };
         let with_leads = with_leads(Window { from, until: cut });
-        // Where the rings follow, they have what is behind.
+        // Where the rings follow, they have what is after.
         let read = if joins.is_whole { with_leads } else { Window { until: cut, ..with_leads } };
         let (recording, remarks) = self.source.read_ends(read, from, sure)?;
         let mut chapter = self.chapter(recording, remarks);
@@ -108,14 +108,14 @@ impl FilesPart {
     }
 
     /// The names that threads may have in the window of which it is a stretch, and in the rings
-    /// behind it.
+    /// after it.
     pub(super) fn names(&mut self, rings: Option<&Recording>) -> Option<Names> {
         let joins = self.joins.filter(|joins| joins.is_whole || rings.is_some())?;
         self.source.names(with_leads(joins.whole), rings)
     }
 
-    /// The blocks of this stretch and of those behind it that hold what is sought there and in the
-    /// rings behind them, the first of a window excepted; `None`: all are to be read.
+    /// The blocks of this stretch and of those after it that hold what is sought there and in the
+    /// rings after them, the first of a window excepted; `None`: all are to be read.
     pub(super) fn choose(
         &mut self,
         rings: Option<&Recording>,

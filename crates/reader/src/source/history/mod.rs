@@ -78,7 +78,7 @@ fn visit_all<E: From<SourceError>>(
         loop {
             chapter.is_foretold = is_told;
             chapter.recording.redact(redact::kept());
-            // Of those behind the first, fewer blocks may have been chosen.
+            // Of those after the first, fewer blocks may have been chosen.
             let is_known = matches!(needs, Needs::CallEnds) && ahead.chosen.is_none();
             let following = is_known.then(|| chapters.next_stretch(&chapter)).flatten();
             let (go, read) = take(visitor, chapter, following);

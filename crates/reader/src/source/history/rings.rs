@@ -172,7 +172,7 @@ fn extend(
             from: last.from,
             until: u64::MAX,
             before: true,
-            behind: false,
+            after: false,
         };
         chapter.joins = Some(joins);
     }

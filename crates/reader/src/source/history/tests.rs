@@ -283,14 +283,14 @@ fn where_rings_follow_files_an_event_belongs_to_one_of_them() {
         let joins: Vec<Joins> = chapters.map(|chapter| chapter.unwrap().joins.unwrap()).collect();
         assert!(joins.len() > 2, "{joins:?}");
         for (stretch, next) in joins.iter().zip(&joins[1..]) {
-            assert!(stretch.behind && next.before, "{stretch:?} {next:?}");
+            assert!(stretch.after && next.before, "{stretch:?} {next:?}");
             assert_eq!(stretch.until, next.from, "{stretch:?} {next:?}");
         }
-        assert!(!joins.last().unwrap().behind);
+        assert!(!joins.last().unwrap().after);
     }
 }
 
-/// What is said of a window of one recording before it is read, if anything, and what behind that;
+/// What is said of a window of one recording before it is read, if anything, and what after that;
 /// and the calls that were then read.
 fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u32>) {
     let (boots, _) = catalog::store(dir).unwrap();
@@ -336,8 +336,8 @@ fn what_is_complete_is_known_before_it_is_read() {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), pages_each, false);
         for (from, until) in [(10_000, 22_000), (18_000, 30_001), (4_000, 16_500)] {
-            let (before, behind, calls) = foretold(dir.path(), from, until);
-            assert_eq!(before, Some(behind), "{from} to {until}, files of {pages_each} pages");
+            let (before, after, calls) = foretold(dir.path(), from, until);
+            assert_eq!(before, Some(after), "{from} to {until}, files of {pages_each} pages");
             assert_eq!(calls, (from as u32..until.min(CALLS) as u32).collect::<Vec<_>>());
         }
     }
@@ -347,9 +347,9 @@ fn what_is_complete_is_known_before_it_is_read() {
 fn nothing_is_foretold_of_what_does_not_add_up() {
     let window = (10_000, 22_000);
     let unknown = |dir: &Path, what: &str| {
-        let (before, behind, _) = foretold(dir, window.0, window.1);
+        let (before, after, _) = foretold(dir, window.0, window.1);
         assert_eq!(before, None, "{what}");
-        behind.contains("complete: true")
+        after.contains("complete: true")
     };
     let path = |dir: &Path, number: u32| dir.join(format!("{number}.flight"));
 
@@ -369,15 +369,15 @@ fn nothing_is_foretold_of_what_does_not_add_up() {
     assert!(!unknown(dir.path(), "a block is damaged"));
     std::fs::write(path(dir.path(), 5), &bytes).unwrap();
 
-    // The recorder was killed: nobody vouches for what is behind the last counters.
+    // The recorder was killed: nobody vouches for what is after the last counters.
     let last = path(dir.path(), files);
     let end = FileReader::open(&last).unwrap().blocks().last().unwrap().offset;
     let bytes = std::fs::read(&last).unwrap();
     std::fs::write(&last, &bytes[..end as usize]).unwrap();
     let (before, ..) = foretold(dir.path(), 18_000, 30_001);
     assert_eq!(before, None, "not closed");
-    let (before, behind, _) = foretold(dir.path(), window.0, window.1);
-    assert_eq!(before, Some(behind), "before the last counters");
+    let (before, after, _) = foretold(dir.path(), window.0, window.1);
+    assert_eq!(before, Some(after), "before the last counters");
 }
 
 #[test]
@@ -400,8 +400,8 @@ fn nothing_is_foretold_where_the_counters_know_more() {
         }
     }
     std::fs::write(file(5), less.finish().unwrap()).unwrap();
-    let (before, behind, calls) = foretold(dir.path(), 10_000, 22_000);
-    assert!(behind.contains("complete: false") && calls.len() < 12_000, "{behind}");
+    let (before, after, calls) = foretold(dir.path(), 10_000, 22_000);
+    assert!(after.contains("complete: false") && calls.len() < 12_000, "{after}");
     assert_eq!(before, None);
 }
 

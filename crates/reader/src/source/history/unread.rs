@@ -61,7 +61,7 @@ impl Chapters {
 
     /// The rings that go on with the window of which the last part was a stretch.
     pub(super) fn rings(&self) -> Option<&Recording> {
-        // They come last, behind the stretches of that window alone.
+        // They come last, after the stretches of that window alone.
         let next = self.parts.as_slice().iter().find(|part| !matches!(part, Part::Files(_)))?;
         let Part::Rings(chapter) = next else { return None };
         let joins = chapter.joins.filter(|joins| joins.before)?;
@@ -110,7 +110,7 @@ impl Unread {
         Some(foretold)
     }
 
-    /// Whether it is a stretch behind another one of its window.
+    /// Whether it is a stretch after another one of its window.
     pub(super) fn goes_on(&self) -> bool {
         self.part.joins().is_some_and(|joins| joins.before)
     }
@@ -122,8 +122,8 @@ impl Unread {
         part.names(rings)
     }
 
-    /// The blocks of it and of the stretches behind it that hold what is sought there and in the
-    /// rings behind them; `None`: all are to be read.
+    /// The blocks of it and of the stretches after it that hold what is sought there and in the
+    /// rings after them; `None`: all are to be read.
     pub(super) fn choose(
         &mut self,
         rings: Option<&Recording>,

@@ -34,7 +34,7 @@ pub trait Visitor<E> {
     }
 
     /// Whether that is so only where it is known, before they are read, of which events it can't
-    /// tell whether it wants them: where there are none behind the first stretch of a window, and
+    /// tell whether it wants them: where there are none after the first stretch of a window, and
     /// [`Self::sought`] is little. It is [asked](Self::ask) then what it seeks.
     fn doubts(&self) -> bool {
         false
@@ -43,7 +43,7 @@ pub trait Visitor<E> {
     /// Takes the window that [`Self::ahead`] may be given, to tell what it seeks in it.
     fn ask(&mut self, _chapter: &Foretold) {}
 
-    /// What is read of the window behind its first stretch: blocks with all that it seeks.
+    /// What is read of the window after its first stretch: blocks with all that it seeks.
     fn chosen(&mut self, _chosen: &Chosen) {}
 
     /// Takes a window of several stretches before the first of them is read, if nothing of it is

@@ -162,7 +162,7 @@ fn boots(dir: &Path, ids: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// `--boot -1` behind the reboot tells what the boot itself told, and its end.
+/// `--boot -1` after the reboot tells what the boot itself told, and its end.
 fn before(dir: &Path, first: &Path, here: &Told) -> Result<String> {
     let before = Told::read(dir, "before.jsonl")?;
     before.is_complete(&lanes(dir)?)?;
@@ -170,7 +170,7 @@ fn before(dir: &Path, first: &Path, here: &Told) -> Result<String> {
     let there = here.events.iter().take_while(|event| mono(event) < until);
     let mut common = 0_usize;
     for (a, b) in there.zip(&before.events) {
-        ensure!(a == b, "in its own boot: {a}\nbehind the reboot: {b}");
+        ensure!(a == b, "in its own boot: {a}\nafter the reboot: {b}");
         common += 1;
     }
     ensure!(common > 1000, "{common} events in common");
@@ -186,7 +186,7 @@ fn before(dir: &Path, first: &Path, here: &Told) -> Result<String> {
     let end = before.events.last().map_or(0, mono);
     Ok(format!(
         "--boot -1: {} events, {common} of them the same as told in that boot; the last is {} \
-         behind the call at shutdown",
+         after the call at shutdown",
         before.events.len(),
         seconds(end.saturating_sub(late))
     ))
@@ -228,7 +228,7 @@ impl Told {
         self.events.first().map_or(u64::MAX, mono)
     }
 
-    /// When a directory was made: aarch64 has only `mkdirat`, with the path behind the directory.
+    /// When a directory was made: aarch64 has only `mkdirat`, with the path after the directory.
     fn call(&self, path: &str) -> Result<u64> {
         let has_path = |event: &Value| {
             let args = event["args"].as_array();

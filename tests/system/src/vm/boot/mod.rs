@@ -2,12 +2,12 @@
 //! boots again.
 //!
 //! The disk is a whole Debian with the package installed and its service enabled, as an
-//! administrator does both; the initrd only finds the disk. Behind `multi-user.target` a unit keeps
+//! administrator does both; the initrd only finds the disk. After `multi-user.target` a unit keeps
 //! what systemd and `flightctl` say (`tests/system/vm/boot/trial.sh`), and reboots; the second time it
 //! asks for the boot before, too. What must be true of it is [`check`].
 //!
 //! Debian for arm64 is made by its own programs, which this machine emulates ([`Foreign`]). There,
-//! the package is purged behind the second boot, and then comes and goes as `cargo xtask bare` has
+//! the package is purged after the second boot, and then comes and goes as `cargo xtask bare` has
 //! it, which needs a kernel of this machine and so can't be had for another one.
 
 mod check;

@@ -143,7 +143,7 @@ fn said(out: &Path) -> Result<Vec<String>> {
 }
 
 /// The first warning or bug that the kernel found in itself (`__warn`, kernel/panic.c, Linux 6.1),
-/// with the lines behind it.
+/// with the lines after it.
 fn complaint(console: &str) -> Option<String> {
     /// Lines that have its stack.
     const LINES: usize = 40;
@@ -165,30 +165,27 @@ fn recovered(out: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The last mark is there, and behind it the write that panicked the machine, the last call of its
+/// The last mark is there, and after it the write that panicked the machine, the last call of its
 /// CPU, without an exit.
 fn last_words(events: &[Value]) -> Result<()> {
     let is = |event: &Value, kind: &str| event["event"] == kind;
     let mark = events.iter().rposition(|event| is(event, "mark")).context("no mark")?;
     let line = &events.get(mark).context("no mark")?["text"];
     ensure!(line == "the last mark", "the last mark is {line}");
-    let behind = events.get(mark..).unwrap_or_default();
-    let calls = behind.iter().enumerate().filter(|(_, event)| is(event, "sys_enter"));
+    let after = events.get(mark..).unwrap_or_default();
+    let calls = after.iter().enumerate().filter(|(_, event)| is(event, "sys_enter"));
     let opens = |event: &Value| event["args"].to_string().contains("/proc/sysrq-trigger");
     let (opened, open) = calls
         .clone()
         .find(|(_, event)| opens(event))
-        .context("nobody opens sysrq-trigger behind the last mark")?;
+        .context("nobody opens sysrq-trigger after the last mark")?;
     let mut writes = calls.filter(|(at, event)| *at > opened && event["syscall"] == "write");
     let (at, write) = writes
         .find(|(_, event)| event["tid"] == open["tid"])
-        .context("no write to sysrq-trigger behind the last mark")?;
+        .context("no write to sysrq-trigger after the last mark")?;
     let (tid, cpu) = (&write["tid"], &write["cpu"]);
-    let later = behind
-        .get(at + 1..)
-        .unwrap_or_default()
-        .iter()
-        .filter(|event| event["syscall"].is_string());
+    let later =
+        after.get(at + 1..).unwrap_or_default().iter().filter(|event| event["syscall"].is_string());
     for event in later {
         ensure!(event["tid"] != *tid, "the thread of the last write went on: {event}");
         ensure!(event["cpu"] != *cpu, "its CPU {cpu} went on: {event}");
@@ -282,7 +279,7 @@ fn same(a: &str, b: &str) -> Result<()> {
     Ok(())
 }
 
-/// The events of JSON lines, behind the first.
+/// The events of JSON lines, after the first.
 fn events(text: &str) -> Result<Vec<Value>> {
     let events = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
     Ok(events

@@ -14,7 +14,7 @@ const DISK: &str = "loop1";
 const EXPLAINED: u64 = 990;
 /// How many fsyncs there are of it.
 const CALLS: usize = 4;
-/// Least time of an fsync there, ns: one write, and a flush behind it, of 200 ms each.
+/// Least time of an fsync there, ns: one write, and a flush after it, of 200 ms each.
 const SLOW: u64 = 400_000_000;
 
 /// A request's beginning and its end, ns.

@@ -15,7 +15,7 @@ use super::scan::{self, Arguments, What};
 use super::{Only, Picked, Place, Sought, family, slow};
 use crate::window::LEAD_OUT_NS;
 
-/// Of how many blocks of system calls one may be read for a question to be narrow: behind it,
+/// Of how many blocks of system calls one may be read for a question to be narrow: after it,
 /// choosing costs as much as it saves.
 pub(super) const PART: usize = 3;
 

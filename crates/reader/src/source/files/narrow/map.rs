@@ -31,7 +31,7 @@ pub(super) type ByNumber<T> = FxHashMap<usize, Last<T>>;
 enum Pages<'a> {
     /// In a file.
     File(Job<'a>),
-    /// In the rings behind the files: not in a block, but as if they were one.
+    /// In the rings after the files: not in a block, but as if they were one.
     Rings(Vec<&'a Page>),
 }
 

@@ -141,7 +141,7 @@ pub(super) struct Place<'a> {
     pub(super) meta: &'a Meta,
     /// All of what begins before this moment is read in any case.
     pub(super) from: u64,
-    /// The rings behind the files.
+    /// The rings after the files.
     pub(super) rings: Option<Tail<'a>>,
     /// Who threads were.
     pub(super) names: &'a Names,

@@ -161,7 +161,7 @@ fn has_name(path: &[u8], wanted: &[Vec<u8>]) -> bool {
     search::names(path).any(|name| wanted.iter().any(|wanted| wanted == name))
 }
 
-/// Whether the calls behind the first stretch tell all of them that has to do with paths; `None`:
+/// Whether the calls after the first stretch tell all of them that has to do with paths; `None`:
 /// it is not known.
 fn tells_all(map: &Map<'_>, place: &Place<'_>, sought: &dyn Sought) -> Option<bool> {
     let lacks = |(call, missing): &(CallKey, Missing)| {

@@ -85,7 +85,7 @@ fn look(pages: &[&Page], least: u64) -> Look {
     for page in pages {
         let mut whole = None;
         for brief in page.brief_calls() {
-            // Of one whole call behind another the first tells enough.
+            // Of one whole call after another the first tells enough.
             let is_whole = matches!(brief.half, Half::Whole { .. });
             if !is_whole || whole != Some(brief.tid) {
                 briefs.push(brief);

@@ -3,7 +3,7 @@
 //!
 //! A wakeup's line needs where the wakee runs next, and the length of a run queue, which counts
 //! from when its CPU was idle last. So each stretch is read whole, from a moment on since which
-//! every CPU has been idle, or is; and on behind it for as long as a wakeup may wait. Between two
+//! every CPU has been idle, or is; and on after it for as long as a wakeup may wait. Between two
 //! stretches nothing is read, and what is known of CPUs and of waits is forgotten
 //! ([`Skip`]).
 
@@ -171,7 +171,7 @@ fn waits(map: &Map<'_>, seeds: &[At], threads: &[u32]) -> Option<bool> {
     let sched: Vec<At> =
         seeds.iter().copied().filter(|at| map.get(*at).is_some_and(is_sched)).collect();
     let own: FxHashSet<u32> = threads.iter().copied().collect();
-    // Who begins to run behind the threads, and when.
+    // Who begins to run after the threads, and when.
     let of_blocks = map.scan(&sched, |_, pages| {
         let others = scan::switches(pages, &own).into_iter().filter_map(|brief| match brief.what {
             What::Switch { next, .. } if next != 0 && !own.contains(&next) => {

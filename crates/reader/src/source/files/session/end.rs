@@ -52,7 +52,7 @@ fn end_of(reader: &FileReader) -> Option<End> {
     // end is the last moment.
     let mark = last_of(Kind::Checkpoint).max(last_of(Kind::Snapshot));
     let last = reader.blocks().iter().map(|block| block.header.last.saturating_add(1)).max();
-    // What came behind the last checkpoint of a closed file is only there because its page was.
+    // What came after the last checkpoint of a closed file is only there because its page was.
     let closed = reader.complete();
     let now = if closed { mark.or(last) } else { mark.max(last) };
     now.map(|now| End { now, closed })

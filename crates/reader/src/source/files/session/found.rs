@@ -34,7 +34,7 @@ pub struct FoundWindow {
     pub descriptors: Vec<Snapshot>,
     /// The counters at a moment before the window, if it is known.
     pub before: Option<Totals>,
-    /// The counters at a moment behind it, or the last that there are.
+    /// The counters at a moment after it, or the last that there are.
     pub after: Totals,
     /// The counters at moments between.
     pub marks: Vec<Totals>,

@@ -152,7 +152,7 @@ impl SessionSource {
         }
     }
 
-    /// Indexes of the files that may hold something of the window, and of the one behind them: its
+    /// Indexes of the files that may hold something of the window, and of the one after them: its
     /// first checkpoint tells whether they hold all of it.
     fn chosen(&self, window: Window) -> Vec<usize> {
         let touches = |file: &StoredFile| file.begins < window.until && file.ends >= window.from;
@@ -174,7 +174,7 @@ impl SessionSource {
         made.take_while(|made| *made <= moment).last().unwrap_or(0)
     }
 
-    /// Reads of what the window needs only its ends, before `sure.from` and behind `sure.until`, if
+    /// Reads of what the window needs only its ends, before `sure.from` and after `sure.until`, if
     /// it can be shown that nothing is missing between them; what is told of it begins at
     /// `earliest` or later. With them comes what [`Self::take_remarks`] will have.
     pub fn read_ends(
@@ -216,7 +216,7 @@ impl SessionSource {
         Some((recording, self.remarks.clone()))
     }
 
-    /// The names that any thread may have in a window, and in the rings behind it; `None`: they
+    /// The names that any thread may have in a window, and in the rings after it; `None`: they
     /// can't all be read, or are too many.
     pub fn names(&mut self, window: Window, rings: Option<&Recording>) -> Option<Names> {
         let chosen = self.chosen(window);
@@ -227,7 +227,7 @@ impl SessionSource {
         Names::of(&opened, rings)
     }
 
-    /// The blocks of a window that hold what is sought in it and in the rings behind it, and all
+    /// The blocks of a window that hold what is sought in it and in the rings after it, and all
     /// that its lines depend on; `from`: all that begins before it is read in any case. `None`: all
     /// are to be read.
     pub fn choose(

@@ -23,10 +23,10 @@ pub struct Part {
 
 impl SessionSource {
     /// The window parted into stretches, none of which takes more than `most` bytes of pages, with
-    /// what is read `lead` before it and `behind` it, where there is room for that; the
+    /// what is read `lead` before it and `after` it, where there is room for that; the
     /// earliest first. Each begins where the one before ends: where a file begins, if one does
     /// near enough, for it begins with all that a reader needs.
-    pub fn parted(&mut self, window: Window, (lead, behind): (u64, u64), most: u64) -> Vec<Part> {
+    pub fn parted(&mut self, window: Window, (lead, after): (u64, u64), most: u64) -> Vec<Part> {
         let chosen = self.chosen(window);
         // What can't be opened is told when it is read.
         self.in_a_row(&chosen);
@@ -34,7 +34,7 @@ impl SessionSource {
         let mut begins: Vec<u64> = Vec::new();
         let mut blocks: Vec<(u64, u64, u64)> = Vec::new();
         let mut first_mark = self.started(&chosen, window.from).unwrap_or(u64::MAX);
-        let around = Window { until: window.until.saturating_add(behind), ..window };
+        let around = Window { until: window.until.saturating_add(after), ..window };
         for open in chosen.iter().filter_map(|index| self.files.get(*index)) {
             let Some(reader) = &open.reader else { continue };
             begins.push(open.file.header.created_mono);
@@ -48,9 +48,9 @@ impl SessionSource {
         }
         begins.sort_unstable();
         let weights = Weights::new(&blocks);
-        let mut cuts = weights.part(window, (lead, behind), &begins, most);
+        let mut cuts = weights.part(window, (lead, after), &begins, most);
         // Of the others little may be read, where it is known with what they begin: what is read
-        // before the second begins behind the first moment at which the counters are known.
+        // before the second begins after the first moment at which the counters are known.
         let first = first_mark.saturating_add(lead.max(LEAD_IN_NS)).saturating_add(1);
         if cuts.first().is_some_and(|cut| first < *cut) {
             cuts.insert(0, first);
@@ -59,7 +59,7 @@ impl SessionSource {
         let parts = froms.zip(cuts.iter().copied().chain([window.until])).enumerate().map(
             |(number, (from, until))| {
                 let first = if number == 0 { from } else { weights.lead(from, lead, most) };
-                let read = Window { from: first, until: until.saturating_add(behind) };
+                let read = Window { from: first, until: until.saturating_add(after) };
                 let fits = weights.of(read) <= with_ends(most);
                 let read = if fits { read } else { Window { until, ..read } };
                 Part { from, until, read, weight: weights.of(read) }
@@ -68,7 +68,7 @@ impl SessionSource {
         parts.collect()
     }
 
-    /// When the recording began, if that is behind `from`, and the files have all from then on.
+    /// When the recording began, if that is after `from`, and the files have all from then on.
     fn started(&mut self, chosen: &[usize], from: u64) -> Option<u64> {
         let meta = self.meta_of(chosen).ok().filter(|meta| meta.started >= from)?;
         let reader = self.files.get(*chosen.first()?)?.reader.as_ref()?;
