@@ -71,13 +71,13 @@ fn whole(snapshot: &Snapshot, (pid, made): (u32, usize), beside: &str) -> Result
     if lacks { Err(format!("beside {beside}: {recorded} of {made} calls")) } else { Ok(()) }
 }
 
-/// So many of all calls were refused that a process would lack far more than [`whole`] lets it,
-/// were they refused of whomever.
+/// So many of all calls were refused that a process would lack ten times more than [`whole`] lets
+/// it, were they refused of whomever. More are where the storm has the CPUs to itself.
 fn assert_felt(snapshot: &Snapshot, storm: &str) {
     let sum = |of: fn(&CpuTotals) -> u64| snapshot.totals.cpus.iter().map(of).sum::<u64>();
     let refused = sum(|cpu| cpu.throttled[Lane::Syscall as usize][0]);
     let recorded = sum(|cpu| cpu.events[Lane::Syscall as usize][0]);
-    assert!(refused * 20 > recorded, "{storm} were not felt: {refused} refused, {recorded} not");
+    assert!(refused * 100 > recorded, "{storm} were not felt: {refused} refused, {recorded} not");
 }
 
 fn assert_whole(snapshot: &Snapshot, witness: (u32, usize), beside: &str) {

@@ -58,10 +58,7 @@ fn paths_that_were_given_up_are_told() {
     let path = format!("{}/none", dir.path().display());
     let without =
         after.calls_named(pid, "rename").iter().filter(|call| call.string(0).is_none()).count();
-    assert!(
-        without > 1000,
-        "of {rounds} calls {without} are without their paths: nothing was given up"
-    );
+    assert!(without > 0, "of {rounds} calls none is without its path: nothing was given up");
 
     // All calls are there, and are told for who asks for no path.
     let all = ["--pid", &pid.to_string(), "--syscall", "rename"];

@@ -18,6 +18,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
+use crate::snapshots::taken_for;
 use crate::support::{certificate, start};
 use crate::triggers::{bad_end, figure, with};
 
@@ -142,8 +143,7 @@ fn rotel_takes_all_of_it() {
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("journal");
     wait_for_lock(&file);
-    let output = recorder.flightctl(&["snapshot", "--last", "1m", "--reason", "a lock"]);
-    assert!(output.status.success(), "{output:?}\n{}", recorder.log());
+    taken_for(&recorder, "a lock", &["--last", "1m"]);
     let from = recorder.sandbox().state_dir().join("snapshots");
     let is_there = |path: &PathBuf| path.extension().is_some_and(|of| of == "flight");
     let find = || fs::read_dir(&from).ok()?.flatten().map(|of| of.path()).find(is_there);
@@ -219,8 +219,7 @@ fn kills_lose_nothing() {
     Judge::ROTEL.require();
     let mut recorder = start("");
     let dir = TempDir::new().expect("a directory");
-    let output = recorder.flightctl(&["snapshot", "--last", "1s", "--reason", "for kills"]);
-    assert!(output.status.success(), "{output:?}\n{}", recorder.log());
+    taken_for(&recorder, "for kills", &["--last", "1s"]);
     recorder.terminate().expect("its end");
     let snapshots = recorder.sandbox().state_dir().join("snapshots");
     let mut found = fs::read_dir(&snapshots).expect("snapshots").flatten().map(|of| of.path());
@@ -270,8 +269,7 @@ fn nothing_that_is_hidden_is_told() {
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("sekret-journal");
     wait_for_lock(&file);
-    let output = recorder.flightctl(&["snapshot", "--last", "1m", "--reason", "a lock"]);
-    assert!(output.status.success(), "{output:?}\n{}", recorder.log());
+    taken_for(&recorder, "a lock", &["--last", "1m"]);
     recorder.terminate().expect("its end");
     let snapshots = recorder.sandbox().state_dir().join("snapshots");
     let found = fs::read_dir(&snapshots).expect("snapshots").flatten().map(|of| of.path());

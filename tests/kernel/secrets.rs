@@ -12,7 +12,7 @@ use flightrec_tests::{PATIENCE, Recorder, c_program, wait_until};
 use regex::bytes::Regex;
 use tempfile::TempDir;
 
-use crate::snapshots::list;
+use crate::snapshots::{list, taken_for};
 use crate::support::{kernel_dump, start};
 
 /// Where the program puts one (`tests/programs/secrets.c`), and somebody a mark.
@@ -167,8 +167,7 @@ fn record(config: &str) -> (Recorder, TempDir, Found) {
     };
     ctl(&["mark", "zqmarkzq"]);
     ctl(&["save", "--last", "1h", "-o", &saved]);
-    // On a busy machine it may say that the snapshot will be there later.
-    recorder.flightctl(&["snapshot", "--reason", "a test", "--last", "5m"]);
+    taken_for(&recorder, "a test", &["--last", "5m"]);
     let has_page = || list(&recorder).first().is_some_and(|of| !of["page"].is_null());
     assert!(wait_until(PATIENCE, has_page), "{}", recorder.log());
     let mut found = Found::new();

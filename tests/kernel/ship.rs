@@ -15,6 +15,7 @@ use flightrec_tests::{Judge, PATIENCE, Recorder, Tmpfs, bin_dir, wait_until};
 use tempfile::TempDir;
 
 use crate::export::tables;
+use crate::snapshots::taken_for;
 use crate::support::{certificate, start};
 
 /// ns of an hour.
@@ -48,9 +49,7 @@ impl Recorded {
             assert!(status.success());
             assert!(recorder.flightctl(&["mark", MARK]).status.success());
             let reason = format!("number {n}");
-            let args = ["snapshot", "--last", "5s", "--reason", &reason];
-            let output = recorder.flightctl(&args);
-            assert!(output.status.success(), "{output:?}\n{}", recorder.log());
+            taken_for(&recorder, &reason, &["--last", "5s"]);
         }
         recorder.terminate().expect("its end");
         let from = recorder.sandbox().state_dir().join("snapshots");

@@ -39,7 +39,20 @@ fn take(recorder: &Recorder, args: &[&str]) -> Output {
 
 /// Takes one, which must succeed; its id.
 fn taken(recorder: &Recorder, args: &[&str]) -> String {
-    let output = take(recorder, args);
+    taken_for(recorder, "a test", args)
+}
+
+/// Takes one for a reason, which must succeed; its id. On a busy machine it may be finished after
+/// `flightctl` has given up waiting for it, and said so.
+pub(crate) fn taken_for(recorder: &Recorder, reason: &str, args: &[&str]) -> String {
+    let id = |of: &Value| of["id"].as_str().expect("an id").to_owned();
+    let known: Vec<String> = list(recorder).iter().map(id).collect();
+    let output = recorder.flightctl(&[&["snapshot", "--reason", reason], args].concat());
+    if String::from_utf8_lossy(&output.stderr).contains("not finished yet") {
+        let new = || list(recorder).iter().map(id).find(|id| !known.contains(id));
+        assert!(wait_until(PATIENCE, || new().is_some()), "{}", recorder.log());
+        return new().expect("it was there");
+    }
     assert!(output.status.success(), "{output:?}\n{}", recorder.log());
     text(&output.stdout)
 }

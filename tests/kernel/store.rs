@@ -284,13 +284,19 @@ fn a_clean_end_and_a_kept_recording_leave_no_hole() {
 #[test]
 fn what_a_replaced_recording_held_is_not_lost() {
     // Room for what the machine does, other tests included, while there is no daemon.
-    let mut recorder = start(&format!("[rings]\nsyscall = \"64MiB\"\n{BUSY}"));
+    let rings = |syscall| {
+        format!(
+            "[rings]\nsyscall = \"{syscall}\"\nsched = \"64MiB\"\nmax_total = \"1GiB\"\n\
+             max_ram_percent = 50\n{BUSY}"
+        )
+    };
+    let mut recorder = start(&rings("64MiB"));
     let old = maps(&recorder);
     recorder.kill();
     for n in 0..1000 {
         numbered_call(n);
     }
-    recorder.options_mut().config = without_limit(&format!("[rings]\nsyscall = \"32MiB\"\n{BUSY}"));
+    recorder.options_mut().config = without_limit(&rings("32MiB"));
     recorder.restart();
     let new = maps(&recorder);
     assert_ne!(old.session(), new.session());
