@@ -67,6 +67,8 @@ pub struct Snapshot {
     pub objects: Vec<Object>,
     /// The tables of descriptors.
     pub tables: Vec<Table>,
+    /// Processes whose threads have not all the same table: they are in none.
+    pub divided: Vec<u32>,
 }
 
 impl Snapshot {
@@ -79,7 +81,7 @@ impl Snapshot {
         let of_table = |table: &Table| {
             size_of::<Table>() + 4 * table.processes.len() + size_of_val(&*table.files)
         };
-        objects + self.tables.iter().map(of_table).sum::<usize>()
+        objects + self.tables.iter().map(of_table).sum::<usize>() + size_of_val(&*self.divided)
     }
 }
 
@@ -215,6 +217,10 @@ impl Snapshot {
         for table in &self.tables {
             table.write(&mut out);
         }
+        out.number(self.divided.len() as u64);
+        for process in &self.divided {
+            out.number(u64::from(*process));
+        }
         out.0
     }
 
@@ -243,8 +249,12 @@ impl Snapshot {
         for _ in 0..count {
             tables.push(Table::read(&mut from, objects.len())?);
         }
+        let mut divided = Vec::new();
+        for _ in 0..from.number()? {
+            divided.push(from.narrow()?);
+        }
         // What stands after is of a later release.
-        Ok(Self { begin, end, left_out, objects, tables })
+        Ok(Self { begin, end, left_out, objects, tables, divided })
     }
 }
 

@@ -249,7 +249,8 @@ fn descriptors(blocks: usize) -> Result<Vec<u8>> {
         let tables = (0..60)
             .map(|of| Table { processes: vec![of + 1], files: files(of).collect() })
             .collect();
-        let snapshot = Snapshot { begin: at, end: at + 10, left_out: 0, objects, tables };
+        let snapshot =
+            Snapshot { begin: at, end: at + 10, left_out: 0, objects, tables, divided: vec![7] };
         file.descriptors(at + 10, &snapshot.encode())?;
     }
     file.pages(&[page(&header(Lane::Syscall, 0, 1, STARTED + 10 * S))?])?;

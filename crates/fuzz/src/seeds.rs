@@ -124,6 +124,7 @@ fn snapshot() -> Snapshot {
         left_out: 0,
         objects: vec![object(b"/etc/hosts"), object(b"pipe:[7]")],
         tables,
+        divided: vec![3, 1000],
     }
 }
 

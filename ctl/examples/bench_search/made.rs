@@ -89,6 +89,7 @@ impl Opening for Beginning {
             left_out: 0,
             objects: objects.map(|name| Object::Named(name.into())).into(),
             tables: self.processes.iter().map(table).collect(),
+            divided: Vec::new(),
         };
         Some((at, snapshot.encode()))
     }

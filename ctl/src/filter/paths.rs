@@ -10,14 +10,14 @@ use flightrec_format::abi::record::{Abi, StringStatus};
 use flightrec_format::abi::value_names::{IO_DIRECT, IO_FIXED_FILE};
 use flightrec_format::decode::{Call, CallRecord, Text};
 use flightrec_format::meta::{Argument, Meta, Syscall};
+use flightrec_reader::fds::{FdNames, is_in_root, joined, within};
+use flightrec_reader::names::{is_descriptor, is_path, may_be_of_file, takes_path};
 use flightrec_store::search::Missing;
 
 use super::calls::arguments;
 use super::doubt::lacks_string;
 use super::ends::{Ends, plain};
 use super::{FilterError, Part};
-use crate::fds::{FdNames, joined};
-use crate::names::{is_descriptor, is_path, may_be_of_file, takes_path};
 use crate::text::ring::name_of_fd;
 
 /// Compiles patterns. `*` and `?` stay within a directory, `**` goes through any; a pattern without
@@ -62,6 +62,10 @@ fn anywhere(pattern: &str) -> String {
     if pattern.contains('/') { pattern.to_owned() } else { format!("**/{pattern}") }
 }
 
+/// What the kernel's names of objects that are no files begin with, up to a colon, besides those
+/// that have a bracket after it.
+const OBJECTS: [&[u8]; 2] = [b"anon_inode", b"socket"];
+
 /// Which arguments of a call are what, bit by bit.
 #[derive(Debug, Clone, Copy, Default)]
 struct Roles {
@@ -105,13 +109,19 @@ impl Paths {
     /// Whether a call has to do with such a path, `fds` being its process's descriptors.
     pub(super) fn has(&self, call: &Call, fds: FdNames<'_>) -> bool {
         let Some(roles) = self.roles(call.abi, call.nr) else { return false };
+        let in_root = is_in_root(call);
         let path = call.strings.iter().any(|text| {
             text.index < 6
                 && roles.paths >> text.index & 1 != 0
                 && text.status != StringStatus::Unreadable
                 && self.ends.may_be(text).unwrap_or_else(|| {
-                    self.matches(&text.bytes)
-                        || self.matches_in(roles, call, usize::from(text.index), &text.bytes, fds)
+                    let index = usize::from(text.index);
+                    let in_directory = |path: &[u8]| self.matches_in(roles, call, index, path, fds);
+                    // From another root, the path as it was given is none of the machine's.
+                    if in_root {
+                        return within(&text.bytes).is_some_and(|path| in_directory(&path));
+                    }
+                    self.matches(&text.bytes) || in_directory(&text.bytes)
                 })
         });
         let recorded = call.args.iter().take(usize::from(call.nargs)).enumerate();
@@ -169,6 +179,9 @@ impl Paths {
         bits(roles.descriptors).find_map(|index| match call.args.get(index) {
             _ if index >= nargs => Some(Part::Arguments),
             Some(fd) if fds.is_lost(*fd as i32) => Some(Part::Descriptors),
+            Some(fd) if fds.get(*fd as i32).is_some_and(|name| self.may_be_named(name)) => {
+                Some(Part::Directories)
+            }
             _ => None,
         })
     }
@@ -184,7 +197,7 @@ impl Paths {
         let own = name_of_fd(submit, fds);
         let is_read = |text: &&Text| text.status != StringStatus::Unreadable;
         // The directory of a second path is not recorded.
-        let directory = |text: &Text| own.filter(|_| text.index == 0);
+        let directory = |text: &Text| own.filter(|of| text.index == 0 && of.starts_with(b"/"));
         let has = |text: &Text| {
             let path = &text.bytes;
             self.ends.may_be(text).unwrap_or_else(|| {
@@ -216,8 +229,31 @@ impl Paths {
         let directory = usize::from(text.index)
             .checked_sub(1)
             .filter(|at| roles.descriptors >> at & 1 != 0)
-            .and_then(|at| fds.get(*call.args.get(at)? as i32));
+            .and_then(|at| fds.get(*call.args.get(at)? as i32))
+            .filter(|name| name.starts_with(b"/"));
+        let (head, _) = text.parts();
+        if is_in_root(call) {
+            // `..` stays in that root: where it leads is not known.
+            return within(head).is_none_or(|path| directory.is_none() && self.may_end_in(&path));
+        }
         self.may_be_in(directory, text)
+    }
+
+    /// Whether what a descriptor stands for, which does not match, might do so, were it known what
+    /// its path is relative to.
+    fn may_be_named(&self, name: &[u8]) -> bool {
+        let is_object = name.iter().position(|byte| *byte == b':').is_some_and(|at| {
+            let (kind, rest) = name.split_at(at);
+            let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
+            kind.iter().all(is_word) && (rest.starts_with(b":[") || OBJECTS.contains(&kind))
+        });
+        !name.starts_with(b"/") && !is_object && self.may_end_in(name)
+    }
+
+    /// Whether the last name of a path is that of a pattern.
+    fn may_end_in(&self, path: &[u8]) -> bool {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        self.last.is_match_candidate(&Candidate::new(OsStr::from_bytes(name)))
     }
 
     /// The same of a path in a directory, if that is known.
@@ -226,9 +262,7 @@ impl Paths {
         if head.first().is_none_or(|first| *first == b'/') {
             return false;
         }
-        let name = tail.unwrap_or(head).rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        directory.is_none()
-            && self.last.is_match_candidate(&Candidate::new(OsStr::from_bytes(name)))
+        directory.is_none() && self.may_end_in(tail.unwrap_or(head))
     }
 
     /// Whether a path matches that is relative to the directory in the argument before it.

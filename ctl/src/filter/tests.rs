@@ -1,10 +1,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use flightrec_reader::pipeline::Took;
+use flightrec_reader::pipeline::testing::{
+    call, comm, enter, event, exit, fork, switch, text, waking,
+};
+
 use super::*;
-use crate::pipeline::Took;
-use crate::pipeline::testing::{call, comm, enter, event, exit, fork, switch, text, waking};
 use flightrec_format::abi::kinds::{Kind, Throttle};
+use flightrec_format::abi::pointee;
 use flightrec_format::abi::record::{Abi, Exec, Rename, StringStatus};
 use flightrec_format::decode::Plain;
 use flightrec_format::meta::{Argument, ContainerNames, Meta, Syscall};
@@ -305,8 +309,55 @@ fn paths_that_may_match() {
     let names = [(7, b"/tmp"[..].into())];
     let known = FdNames::kept(&names);
     assert_eq!(lacks("/srv/data.txt", StringStatus::Whole, "data.txt", known), None);
+    // A directory of which no more is known, and what is none: the descriptor of inotify.
+    for name in [&b"srv"[..], b"anon_inode:inotify"] {
+        let names = [(7, name.into())];
+        let lacks = lacks("/srv/data.txt", StringStatus::Whole, "data.txt", FdNames::kept(&names));
+        assert_eq!(lacks, Some(Part::Directories));
+    }
     let unread = lacks("/srv/x", StringStatus::Unreadable, "", FdNames::default());
     assert_eq!(unread, Some(Part::UnreadPaths));
+}
+
+/// What a descriptor stands for may be known by a relative path alone.
+#[test]
+fn relative_names_of_descriptors_may_match() {
+    let filter = filter(FilterSpec { path: strings(&["/srv/data.txt"]), ..FilterSpec::default() });
+    let lacks = |name: &[u8]| {
+        let names = [(3, name.into())];
+        let fds = FdNames::kept(&names);
+        let read = Call { nargs: 1, args: [3, 0, 0, 0, 0, 0], ..call(0) };
+        assert!(!filter.wants_path(&read, fds));
+        filter.lacks(&read, fds, false)
+    };
+    assert_eq!(lacks(b"data.txt"), Some(Part::Directories));
+    assert_eq!(lacks(b"x/data.txt"), Some(Part::Directories));
+    for name in [&b"other.txt"[..], b"/tmp/data.txt", b"pipe:[7]", b"anon_inode:/data.txt"] {
+        assert_eq!(lacks(name), None);
+    }
+}
+
+/// A path in a directory that is its root is none of the machine's as it was given.
+#[test]
+fn paths_in_a_root_of_their_own() {
+    let head = pointee::head(pointee::Shape::OpenHow as u32, false).to_le_bytes();
+    let bytes = [&head[..], &[0; 16], &libc::RESOLVE_IN_ROOT.to_le_bytes()].concat().into();
+    let how = Text { index: pointee::INDEX + 2, status: StringStatus::Whole, bytes };
+    let names = [(7, b"/srv/jail"[..].into())];
+    let of = |pattern: &str, path: &str, fds: FdNames<'_>| {
+        let filter = filter(FilterSpec { path: strings(&[pattern]), ..FilterSpec::default() });
+        let strings = vec![text(1, StringStatus::Whole, path), how.clone()];
+        let made = Call { nargs: 3, args: [7, 4096, 8192, 0, 0, 0], strings, ..call(257) };
+        let wanted = filter.wants_path(&made, fds);
+        (wanted, if wanted { None } else { filter.lacks(&made, fds, false) })
+    };
+    let (known, unknown) = (FdNames::kept(&names), FdNames::default());
+    assert_eq!(of("/etc/passwd", "/etc/passwd", known), (false, None));
+    assert_eq!(of("/srv/jail/etc/passwd", "/etc/passwd", known), (true, None));
+    let not_known = (false, Some(Part::Directories));
+    assert_eq!(of("/srv/jail/etc/passwd", "../etc/passwd", known), not_known);
+    assert_eq!(of("/srv/jail/etc/passwd", "/etc/passwd", unknown), not_known);
+    assert_eq!(of("/srv/jail/etc/passwd", "/etc/group", unknown), (false, None));
 }
 
 #[test]

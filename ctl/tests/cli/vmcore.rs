@@ -310,7 +310,8 @@ fn snapshot() -> Vec<Bytes> {
     let table =
         Table { processes: vec![9], files: vec![Descriptor { fd: 4, object: 0, cloexec: false }] };
     let (begin, end) = (DEATH - 20 * SECOND, DEATH - 20 * SECOND + 1000);
-    let snapshot = Snapshot { begin, end, left_out: 0, objects: vec![object], tables: vec![table] };
+    let (objects, tables) = (vec![object], vec![table]);
+    let snapshot = Snapshot { begin, end, objects, tables, ..Snapshot::default() };
     let pages =
         chunks::pack(Lane::Descriptors, SESSION, 1, HALF_PAGES, &snapshot.encode()).unwrap();
     pages.into_iter().map(Box::new).collect()

@@ -99,8 +99,9 @@ fn names_stand_once_and_tables_are_shared() {
 fn a_process_whose_threads_differ_has_no_table() {
     let thread = FileRecord { tid: 11, ..record(10, 0xb, 0) };
     let all = bytes(&[(record(10, 0xa, 0), b"/a"), (thread, b"/b"), (record(12, 0xc, 0), b"/a")]);
-    let tables = walk::read(all.as_slice(), Names::ALL).unwrap().tables;
+    let Snapshot { tables, divided, .. } = walk::read(all.as_slice(), Names::ALL).unwrap();
     assert_eq!(tables, [Table { processes: vec![12], files: vec![file(0, false, 0)] }]);
+    assert_eq!(divided, [10]);
 }
 
 /// Its first thread has ended: the others stand for it.

@@ -17,6 +17,8 @@ const PROCESS_MAX: usize = 1 << 14;
 /// Most descriptors in all, and most bytes of names: several times what a snapshot has room for.
 const DESCRIPTORS_MAX: usize = 1 << 18;
 const NAMES_MAX: usize = 2 << 20;
+/// Most processes whose threads have not all the same table.
+const DIVIDED_MAX: usize = 4096;
 
 /// Runs the walk by reading its file, and puts together what it tells. The snapshot's times are the
 /// caller's to set.
@@ -146,6 +148,10 @@ impl Builder {
             table.processes.retain(|process| !divided.contains(process));
         }
         self.snapshot.tables.retain(|table| !table.processes.is_empty());
+        // Of more than there is room for it can't be said what is not known of them.
+        self.snapshot.left_out += divided.len().saturating_sub(DIVIDED_MAX) as u64;
+        self.snapshot.divided = divided.into_iter().take(DIVIDED_MAX).collect();
+        self.snapshot.divided.sort_unstable();
         self.snapshot
     }
 }

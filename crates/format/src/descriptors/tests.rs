@@ -27,6 +27,7 @@ fn sample() -> Snapshot {
                 Descriptor { fd: 4, cloexec: false, object: 1 },
             ],
         }],
+        divided: vec![300, 5],
     }
 }
 
@@ -36,6 +37,7 @@ fn the_bytes_are_those_of_the_specification() {
     want.extend_from_slice(b"\x0b\0/etc/hosts");
     want.extend_from_slice(&[17, 2, 77, 2, 1, 6, 127, 0, 0, 1, 80, 127, 0, 0, 1, 0xd0, 0x86, 3]);
     want.extend_from_slice(&[1, 1, 0xac, 2, 2, 3, 1, 0, 2]);
+    want.extend_from_slice(&[2, 0xac, 2, 5]);
     assert_eq!(sample().encode(), want);
 }
 
@@ -45,10 +47,11 @@ fn what_a_later_release_adds_is_passed_over() {
     bytes.extend_from_slice(b"more");
     assert_eq!(Snapshot::decode(&bytes), Ok(sample()));
     // An object of a kind that is not known yet, among the others.
-    let snapshot = Snapshot { objects: vec![named("x")], tables: Vec::new(), ..sample() };
+    let (objects, tables) = (vec![named("x")], Vec::new());
+    let snapshot = Snapshot { objects, tables, divided: Vec::new(), ..sample() };
     let mut bytes = snapshot.encode();
-    let at = bytes.len() - 3;
-    assert_eq!(bytes[at..], [0, b'x', 0]);
+    let at = bytes.len() - 4;
+    assert_eq!(bytes[at..], [0, b'x', 0, 0]);
     bytes[at] = 9;
     assert_eq!(Snapshot::decode(&bytes).unwrap().objects, [named("")]);
 }
@@ -99,8 +102,10 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
     let file = (any::<u32>(), any::<bool>(), any::<prop::sample::Index>());
     let table = (prop::collection::vec(any::<u32>(), 0..4), prop::collection::vec(file, 0..20));
     let objects = prop::collection::vec(object(), 1..20);
-    (any::<[u32; 2]>(), any::<u64>(), objects, prop::collection::vec(table, 0..6)).prop_map(
-        |([begin, length], left_out, objects, tables)| {
+    let divided = prop::collection::vec(any::<u32>(), 0..4);
+    let tables = prop::collection::vec(table, 0..6);
+    (any::<[u32; 2]>(), any::<u64>(), objects, tables, divided).prop_map(
+        |([begin, length], left_out, objects, tables, divided)| {
             let files = |files: Vec<(u32, bool, prop::sample::Index)>| {
                 let file = |(fd, cloexec, at): (u32, bool, prop::sample::Index)| Descriptor {
                     fd,
@@ -114,7 +119,7 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
                 .map(|(processes, list)| Table { processes, files: files(list) })
                 .collect();
             let (begin, length) = (u64::from(begin), u64::from(length));
-            Snapshot { begin, end: begin + length, left_out, objects, tables }
+            Snapshot { begin, end: begin + length, left_out, objects, tables, divided }
         },
     )
 }

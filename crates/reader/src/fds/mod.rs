@@ -40,7 +40,7 @@ pub use self::table::{FdNames, FdTable, Kept, Named};
 pub(crate) use self::users::Users;
 use crate::names::set_for;
 use crate::open_calls::OpenCalls;
-use crate::source::Recording;
+use crate::source::PageSet;
 use crate::threads::Threads;
 use crate::window::Window;
 
@@ -119,6 +119,12 @@ pub struct Fds {
     rooted: FxHashSet<u32>,
     /// Events were missing, and since then no snapshot has told what was open.
     lost: bool,
+    /// Processes that may have descriptors of which nothing is known, since the last snapshot:
+    /// they have received messages that had room for some.
+    received: FxHashSet<u32>,
+    /// Processes of which a snapshot says that their threads have not all the same table, and not
+    /// which has which. What was open stays unknown until a snapshot says that they have one.
+    divided: FxHashSet<u32>,
     /// What the snapshots tell, as far as its time has not come yet.
     settled: Settled,
     /// Where the recording ends, of which the snapshots are.
@@ -140,6 +146,8 @@ impl Fds {
             files: 0,
             rooted: FxHashSet::default(),
             lost: false,
+            received: FxHashSet::default(),
+            divided: FxHashSet::default(),
             settled: Settled::default(),
             ends: Ends::default(),
         }
@@ -147,7 +155,7 @@ impl Fds {
 
     /// What a recording's snapshots tell of the time at which its events begin. If nobody wants to
     /// know, nothing is looked for.
-    pub fn of(recording: &Recording, wanted: bool) -> Self {
+    pub fn of(recording: &PageSet, wanted: bool) -> Self {
         let mut fds = Self::new(&recording.meta);
         if wanted {
             fds.settled = Settled::new(recording, None);
@@ -159,7 +167,7 @@ impl Fds {
 
     /// Goes on with what comes next of the same recording: what its snapshots tell of the time
     /// before `from` is known.
-    pub fn go_on(&mut self, recording: &Recording, from: u64) {
+    pub fn go_on(&mut self, recording: &PageSet, from: u64) {
         self.settled = Settled::new(recording, Some((&self.ends, from)));
         self.ends = Ends::of(recording);
         while self.settled.next(from.saturating_sub(1)).is_some() {}
@@ -171,7 +179,7 @@ impl Fds {
     }
 
     /// What descriptors stand for after all that a recording holds.
-    pub fn at_end(recording: &Recording) -> Self {
+    pub fn at_end(recording: &PageSet) -> Self {
         let (mut fds, mut threads) = (Self::of(recording, true), recording.threads());
         let mut events = Merge::new(recording.streams.iter().map(LaneStream::events));
         let mut spare = Box::default();
@@ -208,9 +216,16 @@ impl Fds {
         while let Some(news) = self.settled.next(time) {
             match news {
                 News::Forget => self.forget_all(),
-                News::Known => self.lost = false,
+                News::Known => {
+                    self.lost = false;
+                    self.received.clear();
+                }
                 News::Name { process, fd, name, cloexec } => self.learn(process, fd, name, cloexec),
-                News::United { process } => self.unite(process, |table| table.len() != 0),
+                News::United { process } => {
+                    self.divided.remove(&process);
+                    self.unite(process, |table| table.len() != 0);
+                }
+                News::Divided { process } => self.divide(process),
                 News::Share { first, other } => {
                     self.share(Holder::Process(first), Holder::Process(other));
                 }
@@ -229,6 +244,15 @@ impl Fds {
         }
         self.files = 0;
         self.lost = true;
+    }
+
+    /// The threads of a process have tables of their own. Where the events have told which, these
+    /// are followed; else nothing of them is known.
+    fn divide(&mut self, tgid: u32) {
+        if !self.own.contains_key(&tgid) && self.divided.len() < HOLDERS_MAX {
+            self.forget(Holder::Process(tgid));
+            self.divided.insert(tgid);
+        }
     }
 
     /// No thread of a process has such a table of its own any more.
@@ -297,7 +321,9 @@ impl Fds {
         let table = key.and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
         let closed =
             self.closed.as_ref().filter(|(of, _)| *of == tid).map(|(_, names)| names.as_slice());
-        FdNames { table, first: closed.unwrap_or_default(), lost: self.lost, ..FdNames::default() }
+        let is_in = |of: &FxHashSet<u32>| !of.is_empty() && of.contains(&tgid);
+        let lost = self.lost || is_in(&self.received) || is_in(&self.divided);
+        FdNames { table, first: closed.unwrap_or_default(), lost, ..FdNames::default() }
     }
 
     /// Goes past an event. `threads` are as before it.
@@ -374,7 +400,9 @@ impl Fds {
                 // Somebody else had the id before.
                 if is_process {
                     self.unite(fork.tgid, |_| true);
-                    self.inherit_root(fork.parent_tgid, fork.tgid);
+                    inherit(&mut self.rooted, fork.parent_tgid, fork.tgid);
+                    inherit(&mut self.received, fork.parent_tgid, fork.tgid);
+                    inherit(&mut self.divided, fork.parent_tgid, fork.tgid);
                 } else {
                     self.forget(to);
                 }
@@ -406,6 +434,8 @@ impl Fds {
                     self.forget(Holder::Process(exit.tgid));
                     self.unite(exit.tgid, |_| true);
                     self.rooted.remove(&exit.tgid);
+                    self.divided.remove(&exit.tgid);
+                    self.received.remove(&exit.tgid);
                 }
             }
             _ => {}
@@ -454,9 +484,10 @@ impl Fds {
                 let dir = dir.filter(|_| known).map(|index| arg(call, index) as i32);
                 let name = match Opening::of(call, cloexec) {
                     Opening::Path => self.opened(of, dir, string(call, path)),
-                    Opening::InRoot => {
-                        self.opened(of, dir, string(call, path).and_then(|path| within(&path)))
-                    }
+                    Opening::InRoot => string(call, path).and_then(|path| match within(&path) {
+                        Some(path) => self.opened(of, dir, Some(path)),
+                        None => Some(Arc::from([])),
+                    }),
                     Opening::Unnamed => return self.set(of, made, None),
                     Opening::Unknown => Some(Arc::from([])),
                 };
@@ -466,6 +497,13 @@ impl Fds {
             Role::Make { name, cloexec } => {
                 let file = File { name: name.as_bytes().into(), cloexec: flag(call, cloexec) };
                 self.set(of, made, Some(file));
+            }
+            Role::Foreign { cloexec } => {
+                let file = File { name: Arc::from([]), cloexec: flag(call, cloexec) };
+                self.set(of, made, Some(file));
+            }
+            Role::Receive if has_control(told) && self.received.len() < HOLDERS_MAX => {
+                self.received.insert(of.process());
             }
             Role::Memfd => {
                 let name = string(call, 0).map(|name| [b"/memfd:", name.as_slice()].concat());
@@ -570,7 +608,8 @@ impl Fds {
 
     fn set(&mut self, of: Holder, fd: i32, file: Option<File>) {
         // What can't be kept is not known, but what the number stood for before is over as well.
-        let file = file.filter(|_| self.files < FILES_MAX);
+        let is_divided = !self.divided.is_empty() && self.divided.contains(&of.process());
+        let file = file.filter(|_| self.files < FILES_MAX && !is_divided);
         if file.is_some() && !self.keys.contains_key(&of) {
             self.give(of, FdTable::default());
         }
@@ -649,18 +688,6 @@ impl Fds {
         }
     }
 
-    /// A new process has its creator's root.
-    fn inherit_root(&mut self, parent: u32, child: u32) {
-        if self.rooted.is_empty() {
-            return;
-        }
-        if self.rooted.contains(&parent) && self.rooted.len() < HOLDERS_MAX {
-            self.rooted.insert(child);
-        } else {
-            self.rooted.remove(&child);
-        }
-    }
-
     /// It has no table any more.
     fn forget(&mut self, of: Holder) {
         let Some(key) = self.keys.remove(&of) else { return };
@@ -678,6 +705,18 @@ impl Fds {
             self.files -= shared.table.len();
             self.tables.remove(&key);
         }
+    }
+}
+
+/// A new process has its creator's root, and what is not known of its descriptors.
+fn inherit(of: &mut FxHashSet<u32>, parent: u32, child: u32) {
+    if of.is_empty() {
+        return;
+    }
+    if of.contains(&parent) && of.len() < HOLDERS_MAX {
+        of.insert(child);
+    } else {
+        of.remove(&child);
     }
 }
 
@@ -709,6 +748,23 @@ fn socket_of(told: &Call) -> Option<Arc<[u8]>> {
     let mut pointees = told.strings.iter().filter_map(Text::pointee);
     let (_, _, bytes) = pointees.find(|(shape, ..)| *shape == Shape::Socket)?;
     object::shown(&Object::Socket(Socket::read(bytes)?)).map(|shown| shown.name)
+}
+
+/// Whether a message that was received may have come with descriptors: it had room for control
+/// data, or that is not recorded.
+fn has_control(told: &Call) -> bool {
+    let mut pointees = told.strings.iter().filter_map(Text::pointee);
+    let message = pointees.find(|(shape, ..)| *shape == Shape::Message);
+    // The third of four numbers.
+    message.is_none_or(|(_, _, bytes)| bytes.get(8..12).is_none_or(|length| length != [0; 4]))
+}
+
+/// Whether a call takes its directory as the root of its path (`RESOLVE_IN_ROOT` of openat2).
+pub fn is_in_root(call: &Call) -> bool {
+    let mut pointees = call.strings.iter().filter_map(Text::pointee);
+    let how = pointees.find(|(shape, ..)| *shape == Shape::OpenHow);
+    let resolve = how.and_then(|(_, _, bytes)| bytes.get(16..)?.first_chunk());
+    resolve.is_some_and(|resolve| u64::from_le_bytes(*resolve) & libc::RESOLVE_IN_ROOT != 0)
 }
 
 /// A member of 64 bits of a structure that an argument points to; `None`: not recorded.
@@ -758,7 +814,7 @@ impl Opening {
 
 /// A path in a directory that is its root, from there; `None`: it may lead up, where it stays in
 /// that root.
-fn within(path: &[u8]) -> Option<Vec<u8>> {
+pub fn within(path: &[u8]) -> Option<Vec<u8>> {
     let leads_up = path.split(|byte| *byte == b'/').any(|part| part == b"..");
     let start = path.iter().take_while(|byte| **byte == b'/').count();
     (!leads_up).then(|| path.get(start..).unwrap_or_default().to_vec())

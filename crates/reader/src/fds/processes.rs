@@ -7,7 +7,7 @@ use flightrec_format::decode::Body;
 use flightrec_format::descriptors::Snapshot;
 use rustc_hash::FxHashMap;
 
-use crate::source::Recording;
+use crate::source::PageSet;
 
 /// Threads and processes of a recording, at any time of it.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    pub(super) fn new(recording: &Recording, snapshots: &[Snapshot]) -> Self {
+    pub(super) fn new(recording: &PageSet, snapshots: &[Snapshot]) -> Self {
         let mut processes = Self::default();
         for slot in &recording.slots {
             processes.learn(slot.tid, slot.tgid);

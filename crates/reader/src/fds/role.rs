@@ -23,6 +23,10 @@ pub(super) enum Role {
     Open { dir: Option<u8>, path: u8, cloexec: Cloexec },
     /// Returns one for something that has no path.
     Make { name: &'static str, cloexec: Cloexec },
+    /// Returns one for what another process, or nobody, has named: which that is no argument says.
+    Foreign { cloexec: Cloexec },
+    /// Receives a message, with which descriptors may come.
+    Receive,
     /// `memfd_create`
     Memfd,
     /// `socket`
@@ -78,6 +82,9 @@ pub(super) fn role(name: &str) -> Option<Role> {
         "perf_event_open" => make("anon_inode:[perf_event]", Flag(4, 8)), // PERF_FLAG_FD_CLOEXEC
         "io_uring_setup" => make("anon_inode:[io_uring]", Always),
         "pidfd_open" => make("anon_inode:[pidfd]", Always),
+        "pidfd_getfd" => Role::Foreign { cloexec: Always },
+        "open_by_handle_at" => Role::Foreign { cloexec: Flag(2, CLOEXEC) },
+        "recvmsg" | "recvmmsg" | "recvmmsg_time64" => Role::Receive,
         "socket" => Role::Socket,
         "bind" | "connect" => Role::Address,
         "accept" => Role::Accept { cloexec: Never },
@@ -159,7 +166,9 @@ pub fn makes_descriptor(name: &str) -> bool {
                 | Role::Close
                 | Role::CloseRange
                 | Role::Fcntl
+                | Role::Foreign { .. }
                 | Role::Ioctl
+                | Role::Receive
                 | Role::Unshare
         )
     )

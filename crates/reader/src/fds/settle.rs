@@ -18,8 +18,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::object::{Shown, shown};
 use super::role::Roles;
 use super::watch::{Changes, UNSURE};
-use crate::marks;
-use crate::source::Recording;
+use crate::counters;
+use crate::source::PageSet;
 use crate::source::detached;
 use crate::window::Window;
 
@@ -41,6 +41,8 @@ pub(super) enum News {
     Share { first: u32, other: u32 },
     /// All threads of a process have the same descriptors.
     United { process: u32 },
+    /// They have not.
+    Divided { process: u32 },
 }
 
 /// What begins to hold, by the moment at which it does.
@@ -50,13 +52,20 @@ pub(super) struct Settled(Vec<(u64, News)>);
 /// What a snapshot knew of a descriptor for sure.
 type Sure<'a> = FxHashMap<(u32, u32), &'a Object>;
 
+/// What the snapshot before the present one has.
+struct Before<'a> {
+    end: u64,
+    sure: Sure<'a>,
+    divided: &'a [u32],
+}
+
 /// What each ring had recorded where a stretch of a window ends, by lane and CPU.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ends(FxHashMap<(Lane, u16), Counts>);
 
 impl Ends {
     /// Of a recording, which may be a stretch.
-    pub(super) fn of(recording: &Recording) -> Self {
+    pub(super) fn of(recording: &PageSet) -> Self {
         let until = recording.stretch_until.unwrap_or(u64::MAX);
         let end = |stream: &LaneStream| {
             // Pages after the stretch may have been read, and others before them left out.
@@ -81,7 +90,7 @@ impl Ends {
 impl Settled {
     /// What a recording's snapshots tell. `before`: what the rings had recorded where the stretch
     /// before it ends, and when that is.
-    pub(super) fn new(recording: &Recording, before: Option<(&Ends, u64)>) -> Self {
+    pub(super) fn new(recording: &PageSet, before: Option<(&Ends, u64)>) -> Self {
         let snapshots = recording.descriptors.as_slice();
         let mut settled = Self::default();
         let lost = losses(recording, before);
@@ -100,7 +109,7 @@ impl Settled {
                     break;
                 }
                 let sure = settled.snapshot(number, snapshot, &changes, &lost, before.as_ref());
-                before = Some((snapshot.end, sure));
+                before = Some(Before { end: snapshot.end, sure, divided: &snapshot.divided });
             }
         }
         // What is forgotten comes before what is learnt at the same moment.
@@ -140,7 +149,7 @@ impl Settled {
         snapshot: &'a Snapshot,
         changes: &Changes,
         lost: &[(u64, u64)],
-        before: Option<&(u64, Sure<'a>)>,
+        before: Option<&Before<'a>>,
     ) -> Sure<'a> {
         let names: Vec<Option<Shown>> = snapshot.objects.iter().map(shown).collect();
         let mut sure = Sure::default();
@@ -158,7 +167,17 @@ impl Settled {
         if snapshot.left_out == 0 {
             self.0.push((snapshot.end, News::Known));
         }
-        let previous = before.map_or(0, |(end, _)| *end);
+        let previous = before.map_or(0, |before| before.end);
+        // Since an unshare, a birth or an exec that is recorded; without one, all along.
+        let divided = |process: &u32| {
+            let at = match changes.all(number, *process) {
+                0 => since.max(previous),
+                UNSURE => snapshot.end,
+                changed => changed,
+            };
+            (at, News::Divided { process: *process })
+        };
+        self.0.extend(snapshot.divided.iter().map(divided));
         let mut seen = FxHashSet::default();
         for table in &snapshot.tables {
             if has_ring(table, snapshot) {
@@ -170,6 +189,7 @@ impl Settled {
                 if changes.all(number, *process) != UNSURE {
                     self.0.push((snapshot.end, News::United { process: *process }));
                 }
+                let was_divided = before.is_some_and(|before| before.divided.contains(process));
                 for file in &table.files {
                     let (Some(object), Some(Some(shown))) = (
                         snapshot.objects.get(file.object as usize),
@@ -183,11 +203,13 @@ impl Settled {
                         continue;
                     }
                     sure.insert((*process, file.fd), object);
-                    let known = before.and_then(|(_, sure)| sure.get(&(*process, file.fd)));
+                    let known = before.and_then(|of| of.sure.get(&(*process, file.fd)));
                     if changed == 0 && since <= previous && known == Some(&object) {
                         continue;
                     }
-                    let at = changed.max(previous).max(since);
+                    // While its threads differed, which of them had it is not known.
+                    let at =
+                        if was_divided { snapshot.end } else { changed.max(previous).max(since) };
                     let name = |at, name: &Arc<[u8]>| {
                         (
                             at,
@@ -229,7 +251,7 @@ fn has_ring(table: &Table, snapshot: &Snapshot) -> bool {
 
 /// When events of calls or tasks are missing: from and until. Of a stretch, without what only the
 /// next one tells, and, where it goes on after another, without what that one had.
-fn losses(recording: &Recording, before: Option<(&Ends, u64)>) -> Vec<(u64, u64)> {
+fn losses(recording: &PageSet, before: Option<(&Ends, u64)>) -> Vec<(u64, u64)> {
     let start = before.map_or(0, |(_, from)| from);
     let until = recording.stretch_until.unwrap_or(u64::MAX);
     let scope = Scope {
@@ -250,7 +272,7 @@ fn losses(recording: &Recording, before: Option<(&Ends, u64)>) -> Vec<(u64, u64)
     for stream in recording.streams.iter().filter(|stream| stream.lane() != Lane::Sched) {
         // The kernel lane tells of descriptors only what operations of io_uring do to them.
         let lost = if stream.lane() == Lane::Kernel { &mut of_rings } else { &mut lost };
-        let coverage = marks::coverage(recording, stream, &scope);
+        let coverage = counters::coverage(recording, stream, &scope);
         // The pages are copied after the snapshots, so that what is newer than the copy is newer
         // than they.
         let gaps = coverage.gaps.iter().filter(|gap| gap.reason != Reason::Newer);
@@ -277,7 +299,7 @@ fn losses(recording: &Recording, before: Option<(&Ends, u64)>) -> Vec<(u64, u64)
 
 /// Whether a process may have changed its descriptors by operations of io_uring: what uses it has
 /// a descriptor of its own for it, which is in a snapshot or was made by a recorded call.
-fn may_use_rings(recording: &Recording) -> bool {
+fn may_use_rings(recording: &PageSet) -> bool {
     let is_ring = |object: &Object| matches!(object, Object::Named(name) if **name == *RING);
     let snapshots = &recording.descriptors;
     let are_told = !snapshots.is_empty() && snapshots.iter().all(|snapshot| snapshot.left_out == 0);

@@ -7,7 +7,7 @@ use flightrec_format::abi::record::{Abi, Exec, Fork, SHARES_FILES, TaskExit};
 use flightrec_format::decode::Plain;
 use flightrec_format::meta::Syscall;
 
-const CALLS: [(&str, u16); 16] = [
+const CALLS: [(&str, u16); 18] = [
     ("close", 3),
     ("ioctl", 16),
     ("dup", 32),
@@ -24,6 +24,8 @@ const CALLS: [(&str, u16); 16] = [
     ("pidfd_open", 434),
     ("close_range", 436),
     ("openat2", 437),
+    ("pidfd_getfd", 438),
+    ("recvmsg", 47),
 ];
 
 const CLOEXEC: u64 = libc::O_CLOEXEC as u64;
@@ -320,6 +322,22 @@ fn who_shares_a_table_is_known_after_a_loss() {
 }
 
 /// What a path begins with is not known in another root, of the process and its children.
+/// What comes from elsewhere may be any file.
+#[test]
+fn descriptors_of_others_are_not_known() {
+    let mut life = Life::new();
+    life.open(1, HERE, "/a", 0, 3);
+    let is_lost = |life: &Life, tid, fd| life.fds.names(tid, tid).is_lost(fd);
+    assert!(!is_lost(&life, 1, 5));
+    life.call(1, "pidfd_getfd", &[3, 4, 0], 5);
+    assert!(is_lost(&life, 1, 5) && !is_lost(&life, 1, 3) && !is_lost(&life, 1, 6));
+    // Which come with a message no argument says; its children have them as well.
+    life.call(1, "recvmsg", &[9, 4096, 0], 1);
+    life.happen(1, Body::Fork(fork(1, 1, 8, 8, "child")));
+    assert!(is_lost(&life, 1, 6) && is_lost(&life, 8, 6) && !is_lost(&life, 1, 3));
+    assert!(!is_lost(&life, 2, 6));
+}
+
 #[test]
 fn another_root_has_other_paths() {
     let mut life = Life::new();

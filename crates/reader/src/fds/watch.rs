@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::arg;
 use super::processes::Processes;
 use super::role::{Role, Roles, role};
-use crate::source::Recording;
+use crate::source::PageSet;
 
 /// Something changed while the snapshot was taken, or too near to it: what it shows may be from
 /// before or from after.
@@ -40,7 +40,8 @@ fn watch(name: &str) -> Option<Watch> {
         "bind" | "connect" => Some(Watch::Address),
         "io_uring_setup" | "io_uring_enter" => Some(Watch::Ring),
         _ => {
-            let is_other = |role: &Role| !matches!(role, Role::Chroot | Role::Ioctl);
+            let is_other =
+                |role: &Role| !matches!(role, Role::Chroot | Role::Ioctl | Role::Receive);
             role(name).filter(is_other).map(Watch::Role)
         }
     }
@@ -73,7 +74,7 @@ enum What {
 
 impl Changes {
     /// The changes in a recording, which has these snapshots, in order.
-    pub(super) fn new(recording: &Recording, snapshots: &[Snapshot]) -> Self {
+    pub(super) fn new(recording: &PageSet, snapshots: &[Snapshot]) -> Self {
         let mut changes = Self {
             taken: snapshots.iter().map(|snapshot| (snapshot.begin, snapshot.end)).collect(),
             processes: Processes::new(recording, snapshots),

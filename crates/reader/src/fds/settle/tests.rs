@@ -13,7 +13,7 @@ use flightrec_format::totals::Totals;
 
 use crate::fds::Fds;
 use crate::pipeline::testing::{call, comm, event, fork, text};
-use crate::source::{Collector, Recording};
+use crate::source::{Collector, PageSet};
 
 const CALLS: [(&str, u16); 10] = [
     ("read", 0),
@@ -108,7 +108,7 @@ impl Story {
         self
     }
 
-    fn recording(self) -> Recording {
+    fn recording(self) -> PageSet {
         let mut collector = Collector::new(self.meta);
         for (_, ring) in self.rings {
             for page in ring.finish() {
@@ -144,6 +144,29 @@ impl Story {
 
 fn named(name: &str) -> Object {
     Object::Named(name.as_bytes().into())
+}
+
+/// Threads of which it is not known which has which table.
+#[test]
+fn a_process_whose_threads_differ_is_not_known_until_they_do_not() {
+    let mut story = Story::new();
+    story.open(1000, "/a", 3).taken(2000, &[]);
+    story.snapshots[0].divided = vec![P];
+    story.open(3000, "/b", 4).taken(5000, &[(&[P], &[(3, named("/c"))])]);
+    assert_eq!(story.names(P, 4, &[3500]), "-");
+    story.open(1000, "/a", 3).taken(2000, &[]);
+    story.snapshots[0].divided = vec![P];
+    story.taken(5000, &[(&[P], &[(3, named("/c"))])]).open(6000, "/d", 5);
+    assert_eq!(story.names(P, 3, &[500, 1500, 2500, 5500]), "- - - /c");
+}
+
+/// A thread that has left its process's table in a recorded call.
+#[test]
+fn threads_that_are_known_to_differ_are_followed() {
+    let mut story = Story::new();
+    story.open(1000, "/a", 3).call(1500, "close_range", &[99, 99, 2], 0).taken(2000, &[]);
+    story.snapshots[0].divided = vec![P];
+    assert_eq!(story.names(P, 3, &[1400, 1800, 2500]), "/a /a /a");
 }
 
 #[test]
