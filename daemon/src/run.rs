@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use flightrec_cli::{note, print};
 use flightrec_format::control::ProbeChoice;
 use nix::sys::signal::{SigHandler, Signal};
 use nix::sys::stat::{Mode, umask};
@@ -76,14 +77,13 @@ pub fn check(options: &Options) -> Result<()> {
     } else {
         "no files".to_owned()
     };
-    println!(
+    print(&format!(
         "The configuration is good. On this machine's {online} CPUs: {} MiB of kernel memory; for \
          each CPU {syscall} KiB of system calls, {sched} KiB of scheduling, {task} KiB of task \
-         life, {kernel} KiB of disk requests, {} KiB of quiet processes; {files}.",
+         life, {kernel} KiB of disk requests, {} KiB of quiet processes; {files}.\n",
         (sizing.total + (1 << 19)) >> 20,
         u64::from(sizing.quiet_pages) * 4
-    );
-    Ok(())
+    ))
 }
 
 /// Holds `[[tracepoint]]` against the running kernel. At a start what it lacks is left out, and
@@ -99,7 +99,7 @@ fn check_tracepoints(options: &Options, config: &Config) -> Result<()> {
             }
             Ok(Err(message)) => return Err(wrong("event", message).into()),
             Err(e) => {
-                println!("[[tracepoint]] is not held against this kernel: {e}");
+                note(&format!("[[tracepoint]] is not held against this kernel: {e}"));
                 break;
             }
         }

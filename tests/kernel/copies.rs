@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 
 use flightrec_format::abi::page::{COPY_MAGIC, MAGIC};
 use flightrec_format::identity::public_id;
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_tests::{PATIENCE, c_program, wait_until};
 
 use crate::support::{run, start};
@@ -58,7 +58,7 @@ fn follower(recorder: &flightrec_tests::Recorder) -> Child {
 fn no_process_holds_what_looks_like_a_ring() {
     let recorder = start("");
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
-    let recording = Recording::open(&dir, false).expect("a recording");
+    let recording = LiveRings::open(&dir, false).expect("a recording");
     let session = recording.session();
     let mut follower = follower(&recorder);
     run(&c_program("threads", &[]), &["500", "1"]);

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_tests::Recorder;
 
 use crate::support::start;
@@ -30,7 +30,7 @@ fn exec_of(recorder: &Recorder, pid: u32) -> String {
 /// Whether these bytes stand in any page of the rings, as they are in the kernel.
 fn in_rings(recorder: &Recorder, bytes: &str) -> bool {
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
-    let recording = Recording::open(&dir, false).expect("a recording");
+    let recording = LiveRings::open(&dir, false).expect("a recording");
     Lane::RINGS.into_iter().any(|lane| {
         let map = &recording.maps().rings[lane as usize];
         (0..map.entries()).any(|index| {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::control::CpuTotals;
 use flightrec_format::decode::{Body, Event};
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_tests::{
     PATIENCE, Recorder, Snapshot, c_program, die_with_parent, key_values, online_cpus, wait_until,
 };
@@ -42,9 +42,9 @@ impl Drop for Storms {
 }
 
 /// What a recorder records, as it is in the kernel.
-pub(crate) fn open(recorder: &Recorder) -> Recording {
+pub(crate) fn open(recorder: &Recorder) -> LiveRings {
     let generation = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
-    Recording::open(&generation, false).expect("a recording")
+    LiveRings::open(&generation, false).expect("a recording")
 }
 
 /// A witness that makes so many calls a second, for `seconds`, and begins some seconds before that.

@@ -9,7 +9,7 @@ use flightrec_format::abi::kinds::LANE_KINDS;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::state::{CpuState, LaneState};
 use flightrec_format::decode::Page;
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_format::ring::{Reason, Rings, Scope};
 use flightrec_tests::{Recorder, c_program, online_cpus, pin_to_cpu};
 
@@ -30,7 +30,7 @@ fn flood() {
 }
 
 /// The probes' own counters of a lane, read past the product's code, and without a system call.
-fn counted(recording: &Recording, lane: Lane, cpu: u16) -> Counts {
+fn counted(recording: &LiveRings, lane: Lane, cpu: u16) -> Counts {
     let at = offset_of!(CpuState, lanes)
         + lane as usize * size_of::<LaneState>()
         + offset_of!(LaneState, events);
@@ -41,7 +41,7 @@ fn counted(recording: &Recording, lane: Lane, cpu: u16) -> Counts {
 }
 
 /// Copies a ring at a moment at which nothing is written to it.
-fn copy_quiet(recording: &Recording, lane: Lane, cpu: u16) -> (Counts, Vec<[u8; 4096]>) {
+fn copy_quiet(recording: &LiveRings, lane: Lane, cpu: u16) -> (Counts, Vec<[u8; 4096]>) {
     // What this thread does itself is then on other CPUs.
     let other = online_cpus().into_iter().find(|other| *other != usize::from(cpu));
     if let Some(other) = other {
@@ -63,7 +63,7 @@ fn copy_quiet(recording: &Recording, lane: Lane, cpu: u16) -> (Counts, Vec<[u8; 
 
 fn adds_up(recorder: &Recorder) {
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
-    let recording = Recording::open(&dir, false).expect("a recording");
+    let recording = LiveRings::open(&dir, false).expect("a recording");
     for cpu in recording.cpus() {
         // The flood asks nothing of disks.
         for lane in [Lane::Syscall, Lane::Sched, Lane::Task] {
@@ -122,7 +122,7 @@ fn the_same_by_tracepoint_programs() {
 fn what_is_counted_is_what_happened() {
     let recorder = start(SMALL);
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
-    let recording = Recording::open(&dir, false).expect("a recording");
+    let recording = LiveRings::open(&dir, false).expect("a recording");
     let sum = |lane, kind: usize| {
         recording.cpus().into_iter().map(|cpu| counted(&recording, lane, cpu)[kind]).sum::<u64>()
     };

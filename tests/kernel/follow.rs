@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_tests::{PATIENCE, Recorder, c_program, numbered_call, wait_limited, wait_until};
 use nix::sys::prctl::set_name;
 use nix::sys::signal::{Signal, kill};
@@ -72,7 +72,7 @@ fn summary(said: &str) -> HashMap<&'static str, u64> {
 /// All events that the probes have counted in rings.
 fn counted(recorder: &Recorder) -> u64 {
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
-    let recording = Recording::open(&dir, false).expect("a recording");
+    let recording = LiveRings::open(&dir, false).expect("a recording");
     let totals = recording.totals(&dir.join("progs")).expect("counters");
     totals.cpus.iter().flat_map(|cpu| cpu.events.iter().flatten()).sum()
 }

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_tests::{
     PATIENCE, Recorder, c_program, die_with_parent, key_values, online_cpus, wait_until,
 };
@@ -47,7 +47,7 @@ fn calls(
 /// Waits until all that the rings of calls hold is written over.
 fn have_gone_round(recorder: &Recorder) {
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
-    let live = Recording::open(&dir, false).expect("a recording");
+    let live = LiveRings::open(&dir, false).expect("a recording");
     let newest = |cpu: u16| live.newest(Lane::Syscall, cpu);
     let round = |cpu: u16| (cpu, newest(cpu) + live.ring_pages(Lane::Syscall, cpu));
     let after: Vec<(u16, u64)> = live.cpus().into_iter().map(round).collect();

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_format::ring::{Gap, Reason, Rings, Scope};
 use flightrec_tests::{
     Files, PATIENCE, Recorder, c_program, die_with_parent, numbered_call, online_cpus, pin_to_cpu,
@@ -32,9 +32,9 @@ fn seconds() -> u64 {
 }
 
 /// The maps of the recording, kept beyond its end.
-pub(crate) fn maps(recorder: &Recorder) -> Recording {
+pub(crate) fn maps(recorder: &Recorder) -> LiveRings {
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
-    Recording::open(&dir, false).expect("a recording")
+    LiveRings::open(&dir, false).expect("a recording")
 }
 
 /// The store's part of `flightctl status --json`.
@@ -70,7 +70,7 @@ pub(crate) fn read(recorder: &Recorder) -> Files {
 
 /// What is missing of the whole recording, by lane, where the files and the counters are held
 /// against each other.
-pub(crate) fn missing(files: &Files, recording: &Recording) -> [u64; 4] {
+pub(crate) fn missing(files: &Files, recording: &LiveRings) -> [u64; 4] {
     let mut missing = [0; 4];
     for cpu in recording.counters().cpus.iter().filter(|cpu| cpu.recorded) {
         for lane in Lane::RINGS {

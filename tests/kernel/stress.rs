@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::decode::Page;
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_format::ring::{LaneStream, Reason, Rings};
 use flightrec_tests::{c_program, die_with_parent};
 use nix::fcntl::posix_fallocate;
@@ -36,7 +36,7 @@ fn stress_ng(seconds: u64) -> Child {
 }
 
 /// Reads all rings, decodes every page, and returns the number of pages and events.
-fn read(recording: &Recording) -> (usize, u64) {
+fn read(recording: &LiveRings) -> (usize, u64) {
     let mut rings = Rings::new(recording.session());
     let mut pages = 0;
     for cpu in recording.cpus() {
@@ -70,7 +70,7 @@ fn stress(form: &str, seconds: u64) {
          \"256KiB\"\n[kernel]\nsyscall_programs = \"{form}\""
     ));
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
-    let recording = Recording::open(&dir, false).expect("a recording");
+    let recording = LiveRings::open(&dir, false).expect("a recording");
     let mut stress = stress_ng(seconds);
     let end = Instant::now() + Duration::from_secs(seconds);
     let (mut rounds, mut pages, mut events) = (0, 0, 0);
@@ -177,7 +177,7 @@ fn events_that_meet_in_lane_kernel_are_all_recorded() {
     });
 
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
-    read(&Recording::open(&dir, false).expect("a recording"));
+    read(&LiveRings::open(&dir, false).expect("a recording"));
     let (recorded, refused) = snapshot(&recorder).counted(Lane::Kernel);
     let busy = refused[Refusal::Busy as usize];
     report(&format!(

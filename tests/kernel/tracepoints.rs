@@ -473,7 +473,7 @@ fn what_the_kernel_does_not_have_is_told() {
             let checked = checked.expect("flightd");
             let error = String::from_utf8_lossy(&checked.stderr).into_owned();
             let line = if *key == "event" { 2 } else { 3 };
-            let place = format!("{}:{line}: trace[1].{key}: ", path.display());
+            let place = format!("{}:{line}: tracepoint[1].{key}: ", path.display());
             assert!(!checked.status.success(), "{checked:?}");
             assert!(error.contains(&place) && error.contains(why), "{error}");
         }

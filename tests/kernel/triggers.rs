@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flightrec_tests::{
-    MemoryGroup, PATIENCE, Recorder, c_program, die_with_parent, online_cpus, require_pressure,
-    wait_until,
+    ControlGroup, MemoryGroup, PATIENCE, Recorder, c_program, die_with_parent, online_cpus,
+    require_pressure, wait_until,
 };
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
@@ -263,10 +263,13 @@ fn a_crowd_on_one_cpu() {
     let cpu = online_cpus().last().expect("a CPU").to_string();
     let mut hogs = Command::new(c_program("hogs", &[]));
     hogs.args(["12", &cpu, "1000000", "5000"]);
-    // They wait the longest, whatever else there is for the CPU.
+    // They wait the longest, whatever else there is for the CPU; and in a group of their own, no
+    // other wait takes the snapshots that theirs may cause.
+    let group = ControlGroup::unified().expect("a control group");
     // SAFETY: async-signal-safe.
     unsafe { hogs.pre_exec(|| Errno::result(libc::nice(19)).map(drop).map_err(Into::into)) };
     let hogs = Running::spawn(&mut hogs);
+    fs::write(group.dir().join("cgroup.procs"), hogs.0.id().to_string()).expect("the group");
     let of_hogs = |snapshot: &Value| snapshot["subject"] == "hogs";
     let snapshot = kept(&recorder, "run_queue", of_hogs);
     assert!(says(&snapshot, &format!("for CPU {cpu}")), "{snapshot:#?}");

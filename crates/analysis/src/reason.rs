@@ -105,8 +105,10 @@ macro_rules! kinds {
 kinds! {
     /// For a lock of a whole file; about: the file.
     Flock = "flock",
-    /// For a lock of a file's bytes, or a lease; about: the file.
+    /// For a lock of a file's bytes; about: the file.
     RecordLock = "record_lock",
+    /// For another process to give a lease back (`fcntl(F_SETLEASE)`); about: the file.
+    Lease = "lease",
     /// For something to be read from a pipe.
     PipeRead = "pipe_read",
     /// For room in a pipe.
@@ -294,6 +296,7 @@ impl fmt::Display for Reason {
         match self.kind {
             Kind::Flock => on(f, "flock"),
             Kind::RecordLock => on(f, "record lock"),
+            Kind::Lease => on(f, "lease"),
             Kind::PipeRead => f.write_str("reading a pipe"),
             Kind::PipeWrite => f.write_str("writing to a full pipe"),
             Kind::FifoOpen => match about {

@@ -29,6 +29,20 @@ pub fn arguments<T: Parser>(name: &str) -> Result<T, ExitCode> {
     })
 }
 
+/// Prints a text on standard output. A reader that has gone wants no more of it.
+///
+/// # Errors
+/// It can't be written.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("can't write to standard output"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A line on standard error: errors and remarks have paths and names in them, so nothing of it
 /// reaches the terminal that is not seen. Where that is closed there is nobody to tell.
 pub fn note(line: &str) {

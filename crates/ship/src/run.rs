@@ -117,9 +117,6 @@ fn print(state_dir: &Path, text: impl FnOnce(&Report) -> Result<String>) -> Resu
         )
     })?;
     let report = Report { running: is_running(state_dir), ..report };
-    let text = text(&report)?;
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(Exit::Fine),
-    }
+    flightrec_cli::print(&text(&report)?)?;
+    Ok(Exit::Fine)
 }

@@ -3,10 +3,10 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use flightrec_reader::window::{Edge, nanos};
 use jiff::Zoned;
 
 use super::time::{TimeArg, Twice};
-use crate::window::{Edge, nanos};
 
 /// On either side, when nothing else is typed.
 const RADIUS: Duration = Duration::from_secs(5);

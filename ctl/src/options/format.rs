@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::fds::Naming;
+use flightrec_reader::fds::Naming;
 
 /// How events look: the same for every command that shows events.
 #[derive(Debug, Args)]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::source::history::{self, Chapter, Question, Visitor};
-use crate::source::vmcore::DumpError;
-use crate::source::{Source, VmcoreSource};
+use flightrec_reader::source::history::{self, Chapter, Question, Visitor};
+use flightrec_reader::source::vmcore::DumpError;
+use flightrec_reader::source::{Source, VmcoreSource};
 
 /// Which recording of which dump.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,15 +1,15 @@
 //! A time that is over: which, and in which recording.
 
 use clap::Args;
+use flightrec_reader::source::history::Question;
+use flightrec_reader::source::{HistoryPlace, HistoryPlan, Origin};
+use flightrec_reader::window::Edge;
 use jiff::Zoned;
 use thiserror::Error;
 
 use super::recorder::RecorderArgs;
 use super::store::StoreArgs;
 use super::window::{WindowArgs, WindowError};
-use crate::source::history::Question;
-use crate::source::{HistoryPlace, HistoryPlan, Origin};
-use crate::window::Edge;
 
 /// The same for every command that reads what was recorded.
 #[derive(Debug, Args)]

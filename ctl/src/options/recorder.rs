@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flightrec_reader::source::{FilesPlan, Origin, STATE_DIR};
 
 use super::kernel_dump::KernelDump;
-use crate::source::{FilesPlan, Origin, STATE_DIR};
 use crate::ssh::SshArgs;
 use crate::value::memory;
 

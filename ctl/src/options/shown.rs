@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flightrec_reader::fds::Naming;
+use flightrec_reader::kind::Kind;
 
 use super::color::ColorArg;
 use super::format::{FormatArg, FormatArgs};
 use super::traces::TraceArgs;
-use crate::fds::Naming;
 use crate::filter::{FilterError, FilterPlan, FilterSpec};
-use crate::kind::Kind;
 
 /// The same for every command that shows events.
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::boots::BootArg;
+use flightrec_reader::boots::BootArg;
 
 /// Which recording is read: the recorder's own, or files.
 #[derive(Debug, Default, Args)]

@@ -3,12 +3,12 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use flightrec_reader::window::{Edge, nanos};
 use jiff::civil::{DateTime, Time};
-use jiff::tz::AmbiguousOffset;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
 use super::epoch;
-use crate::window::{Edge, nanos};
 
 /// A point in time as typed.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,8 +17,8 @@ pub enum TimeArg {
     Moment(Timestamp),
     /// A local date and time.
     Local(DateTime),
-    /// A local time of day: the latest that is not in the future.
-    TimeOfDay(Time),
+    /// A time of day, local or at an offset from UTC: the latest that is not in the future.
+    TimeOfDay(Time, Option<Offset>),
     /// This long before now.
     Ago(Duration),
 }
@@ -41,18 +41,42 @@ impl FromStr for TimeArg {
         if let Ok(moment) = text.parse::<Timestamp>() {
             return Ok(Self::Moment(moment));
         }
-        // A date first: a time of day is also found inside a date and time.
+        // With the name of its zone.
+        if let Ok(moment) = text.parse::<Zoned>() {
+            return Ok(Self::Moment(moment.timestamp()));
+        }
+        if let Some((time, offset)) = with_offset(text) {
+            return Ok(Self::TimeOfDay(time, Some(offset)));
+        }
+        // A date first: a time of day is also found inside a date and time, and both in a text with
+        // a zone, which is read above.
+        let is_whole = |rest: char| rest.is_ascii_digit() || "-T:., ".contains(rest);
+        if !text.chars().all(is_whole) {
+            return Err(NO_TIME.to_owned());
+        }
         if text.contains('-') {
             if let Ok(local) = text.parse::<DateTime>() {
                 return Ok(Self::Local(local));
             }
         } else if let Ok(time) = text.parse::<Time>() {
-            return Ok(Self::TimeOfDay(time));
+            return Ok(Self::TimeOfDay(time, None));
         }
-        Err("not a time; use 2026-01-31T14:03:07Z, \"2026-01-31 14:03:07\", 14:03:07[.25], -5s or \
-             seconds since 1970"
-            .to_owned())
+        Err(NO_TIME.to_owned())
     }
+}
+
+const NO_TIME: &str = "not a time; use 2026-01-31T14:03:07Z, \"2026-01-31 14:03:07\", \
+                       14:03:07[.25], 14:03:07+01, -5s or seconds since 1970";
+
+/// A time of day with an offset from UTC after it: `14:03:07+01`, `14:03:07Z`.
+fn with_offset(text: &str) -> Option<(Time, Offset)> {
+    let hour = text.find(':').filter(|at| *at <= 2)?;
+    let at = text.get(hour..)?.find(['+', '-', 'Z', 'z'])? + hour;
+    let (time, offset) = text.split_at_checked(at)?;
+    // What a clock at that offset shows as midnight.
+    let midnight: Timestamp = format!("1970-01-01T00:00:00{offset}").parse().ok()?;
+    let seconds = i32::try_from(midnight.as_second()).ok()?;
+    Some((time.parse().ok()?, Offset::from_seconds(-seconds).ok()?))
 }
 
 /// Which of two moments is meant by a local time that occurs twice, as clocks are set back.
@@ -73,7 +97,7 @@ impl TimeArg {
         let moment = match self {
             Self::Ago(ago) => return Ok(Edge::Ago(nanos(*ago))),
             Self::Moment(moment) => *moment,
-            Self::Local(_) | Self::TimeOfDay(_) => {
+            Self::Local(_) | Self::TimeOfDay(..) => {
                 let (local, first, second) = self.moments(now)?;
                 match twice {
                     _ if first == second => first,
@@ -85,7 +109,7 @@ impl TimeArg {
                             [first, second].map(|of| of.to_zoned(zone.clone()).offset());
                         return Err(format!(
                             "{local} occurs twice, as clocks are set back: type it with {first} \
-                             or {second} after it, as in 2026-01-31T14:03:07+01"
+                             or {second} after it, as in 14:03:07+01"
                         ));
                     }
                 }
@@ -105,9 +129,12 @@ impl TimeArg {
     /// A local date and time, and the first and the last moment at which clocks show it; of a time
     /// of day, the latest day on which that is not in the future.
     fn moments(&self, now: &Zoned) -> Result<(DateTime, Timestamp, Timestamp), String> {
+        let offset = if let Self::TimeOfDay(_, offset) = self { *offset } else { None };
+        let at_offset = offset.map(|offset| now.with_time_zone(TimeZone::fixed(offset)));
+        let now = at_offset.as_ref().unwrap_or(now);
         let local = match self {
             Self::Local(local) => *local,
-            Self::TimeOfDay(time) => {
+            Self::TimeOfDay(time, _) => {
                 let today = now.date().to_datetime(*time);
                 let is_past = shown(today, now).is_ok_and(|(first, _)| first <= now.timestamp());
                 // A time that does not occur today is an error, not yesterday's.
@@ -121,7 +148,7 @@ impl TimeArg {
         };
         let (first, second) = shown(local, now)?;
         // The second moment may be in the future.
-        let second = if matches!(self, Self::TimeOfDay(_)) && second > now.timestamp() {
+        let second = if matches!(self, Self::TimeOfDay(..)) && second > now.timestamp() {
             first
         } else {
             second
@@ -166,6 +193,16 @@ mod tests {
         assert_eq!(edge("2026-03-03T23:01:00.5Z"), wall("2026-03-03T23:01:00.5Z"));
         assert_eq!(edge("2026-03-04 00:01:00"), wall("2026-03-03T23:01:00Z"));
         assert_eq!(edge("00:01:00.25"), wall("2026-03-03T23:01:00.25Z"));
+        assert_eq!(edge("04:01:00+05"), wall("2026-03-03T23:01:00Z"));
+        assert_eq!(edge("18:01:00.5-05:00"), wall("2026-03-03T23:01:00.5Z"));
+        assert_eq!(edge("23:01:00Z"), wall("2026-03-03T23:01:00Z"));
+        assert_eq!(
+            edge("2026-03-03T18:01:00-05:00[America/New_York]"),
+            wall("2026-03-03T23:01:00Z")
+        );
+        for wrong in ["10:51:00+x", "10:51:00[Mars]", "2026-03-04 00:01:00 CET", "10:51:00 +05"] {
+            assert!(wrong.parse::<TimeArg>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
+use flightrec_reader::window::{Edge, nanos};
 use jiff::Zoned;
 use thiserror::Error;
 
 use super::around::Around;
 use super::time::{TimeArg, Twice};
 use crate::value::stretch;
-use crate::window::{Edge, nanos};
 
 /// Length of the window when none is given.
 const DEFAULT_LAST_NS: u64 = 10_000_000_000;
@@ -132,7 +132,7 @@ impl WindowArgs {
 /// Whether the end of a window is a time of day that comes later today, the window having begun
 /// today: not yesterday's.
 fn is_ahead(until: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> bool {
-    let (TimeArg::TimeOfDay(until), Some(since)) = (until, since) else { return false };
+    let (TimeArg::TimeOfDay(until, None), Some(since)) = (until, since) else { return false };
     let midnight = now.start_of_day().map_or(i128::MAX, |day| day.timestamp().as_nanosecond());
     let begins = match since.edge(now, Twice::First) {
         Ok(Edge::Ago(ago)) => now.timestamp().as_nanosecond() - i128::from(ago),
@@ -144,7 +144,7 @@ fn is_ahead(until: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> bool {
 
 /// A time of day that is still to come today is taken as yesterday's.
 fn yesterday(option: &str, time: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> Option<String> {
-    let TimeArg::TimeOfDay(of_day) = time else { return None };
+    let TimeArg::TimeOfDay(of_day, None) = time else { return None };
     if *of_day <= now.time() || option == "until" && is_ahead(time, since, now) {
         return None;
     }

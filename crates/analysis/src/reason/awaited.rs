@@ -62,9 +62,7 @@ pub fn awaited<S: AsRef<str>>(functions: &[S]) -> Option<Awaited> {
         }
         Kind::AddressSpace => return Some(ADDRESS_SPACE_LOCK),
         Kind::KernelLock => ("a lock of the kernel", Class::Lock),
-        Kind::RecordLock if has(&frames, &["__break_lease"]) => {
-            ("a lease of the file to be given back", Class::Lock)
-        }
+        Kind::Lease => ("a lease of the file to be given back", Class::Lock),
         Kind::Rcu => ("an RCU grace period", Class::Other),
         Kind::PipeRead => ("data in the pipe", Class::Other),
         Kind::PipeWrite => ("room in the pipe", Class::Other),

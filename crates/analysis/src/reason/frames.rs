@@ -95,7 +95,7 @@ fn told(kind: ReasonKind, wait: &Wait<'_>) -> Reason {
                 (None, None) => kind.alone(),
             }
         }
-        Kind::FifoOpen | Kind::Terminal | Kind::Journal => kind.maybe(file(wait)),
+        Kind::FifoOpen | Kind::Lease | Kind::Terminal | Kind::Journal => kind.maybe(file(wait)),
         _ => kind.alone(),
     }
 }
@@ -281,11 +281,10 @@ fn says(name: &str) -> Says {
         | "locks_lock_inode_wait"
         | "__do_sys_flock"
         | "__x64_sys_flock" => Is(Kind::Flock),
-        "posix_lock_inode_wait"
-        | "fcntl_setlk"
-        | "fcntl_setlk64"
-        | "do_lock_file_wait"
-        | "__break_lease" => Is(Kind::RecordLock),
+        "posix_lock_inode_wait" | "fcntl_setlk" | "fcntl_setlk64" | "do_lock_file_wait" => {
+            Is(Kind::RecordLock)
+        }
+        "__break_lease" => Is(Kind::Lease),
         "anon_pipe_read"
         | "pipe_read"
         | "pipe_wait_readable"

@@ -6,9 +6,9 @@ use super::Observer;
 use crate::{CallId, Interval, State, Waker};
 
 /// Most threads that are followed.
-pub(super) const THREADS_MAX: usize = 1 << 16;
+pub(super) const TABLE_MAX: usize = 1 << 16;
 /// So many threads find no place before room is looked for again.
-const REFUSED_MAX: usize = THREADS_MAX / 4;
+const REFUSED_MAX: usize = TABLE_MAX / 4;
 /// How long after it was woken a thread's switch away may come and still belong to the sleep that
 /// the wakeup ended, ns. The work in between is done with interrupts off and takes microseconds; a
 /// virtual CPU can be held up in it.
@@ -188,7 +188,7 @@ impl<A: Default> Table<A> {
         (tid, time): At,
         to: &mut impl Observer<Account = A>,
     ) -> Option<&mut Thread<A>> {
-        if tid == 0 || self.threads.len() >= THREADS_MAX && !self.has_room((tid, time), to) {
+        if tid == 0 || self.threads.len() >= TABLE_MAX && !self.has_room((tid, time), to) {
             return None;
         }
         let since = self.from;
@@ -198,7 +198,7 @@ impl<A: Default> Table<A> {
 
     /// A thread that has been blocked since a moment, unless something is known of it already.
     pub(super) fn asleep(&mut self, tid: u32, state: State, since: u64, call: Option<CallId>) {
-        if tid != 0 && self.threads.len() < THREADS_MAX / 2 {
+        if tid != 0 && self.threads.len() < TABLE_MAX / 2 {
             let new = || Thread { state, since, call, ..Thread::default() };
             self.threads.entry(tid).or_insert_with(new);
         }
@@ -218,7 +218,7 @@ impl<A: Default> Table<A> {
         }
         if !self.refused.is_multiple_of(REFUSED_MAX) {
             self.refused += 1;
-            return self.threads.len() < THREADS_MAX;
+            return self.threads.len() < TABLE_MAX;
         }
         let expected = std::mem::take(&mut self.expected);
         let idle = |tid: u32, thread: &Thread<A>| {
@@ -229,7 +229,7 @@ impl<A: Default> Table<A> {
         // Who is met again goes on from here.
         self.from = time;
         // Where that makes little room, it is not worth doing again soon.
-        let room = THREADS_MAX.saturating_sub(self.threads.len());
+        let room = TABLE_MAX.saturating_sub(self.threads.len());
         self.refused = usize::from(room < REFUSED_MAX);
         room != 0
     }

@@ -9,7 +9,7 @@ use flightrec_format::decode::{Call, Text};
 use flightrec_format::ring::Reason;
 use proptest::prelude::*;
 
-use super::table::THREADS_MAX;
+use super::table::TABLE_MAX;
 use State::{Held, Runnable, Running, Stopped, Unknown};
 
 use super::*;
@@ -415,7 +415,7 @@ fn memory_is_bounded_and_whoever_runs_or_is_expected_stays() {
     let _ = threads.take(&switch(1, 1, 0, 0, 8_000_000), &mut all);
     for tid in 1..200_000 {
         let _ = threads.take(&enter(u64::from(tid), 0, tid, 0), &mut all);
-        assert!(tid % 1000 != 0 || threads.table.iter_mut().count() <= THREADS_MAX);
+        assert!(tid % 1000 != 0 || threads.table.iter_mut().count() <= TABLE_MAX);
     }
     for tid in [expected, 8_000_000, 199_999] {
         assert!(threads.table.get_mut(tid).is_some(), "{tid}");
@@ -426,7 +426,7 @@ fn memory_is_bounded_and_whoever_runs_or_is_expected_stays() {
     for tid in 1..400_000 {
         let _ = threads.take(&waking(u64::from(tid), 0, 1, tid, 0), &mut all);
     }
-    assert_eq!((threads.table.iter_mut().count(), all.gone.len()), (THREADS_MAX, 0));
+    assert_eq!((threads.table.iter_mut().count(), all.gone.len()), (TABLE_MAX, 0));
 }
 
 /// Any event, by few threads on few CPUs.
