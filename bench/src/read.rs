@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_tests::{Options, Recorder, bin_dir, c_program, online_cpus};
 use nix::sys::signal::Signal;
 
@@ -153,7 +153,7 @@ fn compare(recorder: &mut Recorder, before: &Path, ended: Instant) -> Result<()>
 
 /// Bytes of the pages that its rings have in use now: what a dump of everything reads.
 fn pages(recorder: &Recorder) -> Result<u64> {
-    let recording = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir())?, false)?;
+    let recording = LiveRings::open(&Generation::find(&recorder.sandbox().bpffs_dir())?, false)?;
     let rings = Lane::RINGS
         .into_iter()
         .flat_map(|lane| recording.cpus().into_iter().map(move |cpu| (lane, cpu)));

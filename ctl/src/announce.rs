@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::source::{Source, VmcoreSource};
 use flightrec_cli::note;
+use flightrec_reader::source::{Source, VmcoreSource};
 
 /// Says which recording it is, until when it goes, and what the dump lacks; before all, what others
 /// claim to be it.

@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_reader::memory;
 
 use crate::exit::Exit;
-use crate::memory;
 use flightrec_cli::note;
 use flightrec_format::human::bytes;
 

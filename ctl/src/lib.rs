@@ -1,16 +1,14 @@
 //! `flightctl`: reads the flight recorder.
 //!
-//! A command asks a [`source`] for pages and does not know where they come from: a live daemon, the
-//! rings pinned in the kernel, files, or a kernel dump. The [`pipeline`] makes one stream of events
-//! of them, with all that is known of each: names, durations, places. An output format ([`render`])
-//! writes them; [`coverage`] says what is missing.
+//! A command asks a [source](flightrec_reader::source) for pages and does not know where they come
+//! from: a live daemon, the rings pinned in the kernel, files, or a kernel dump. The
+//! [pipeline](flightrec_reader::pipeline) makes one stream of events of them, with all that is
+//! known of each: names, durations, places. An output format ([`render`]) writes them; the
+//! [coverage](flightrec_reader::coverage) says what is missing. All that is not text is
+//! `flightrec_reader`.
 //!
 //! Modules import those below them only (`cargo xtask check-modules`), from below:
 //!
-//! - Time: [`window`], [`windows`], [`wall`], [`boots`]. Names: [`kind`], [`names`], [`threads`].
-//! - Pages: [`control`], [`memory`], [`observe`], [`source`].
-//! - Events: [`left_out`], [`fds`], [`pipeline`]. What is complete and missing: [`coverage`]. Up to
-//!   here nothing is text, but for errors, and nothing is printed.
 //! - Which events: [`filter`]. What of their window need not be read: [`narrowing`].
 //! - Formats: [`text`], [`json`], after [`render`]; which there are: [`formats`]; those of other
 //!   tools: `export` (a feature).
@@ -24,9 +22,10 @@
 
 pub mod announce;
 pub mod cli;
-pub mod clocks;
+pub mod clock_offset;
 pub mod commands;
 pub mod descriptors;
+pub mod events;
 pub mod exit;
 #[cfg(feature = "export")]
 pub mod export;
@@ -37,6 +36,7 @@ pub mod forward;
 pub mod frames;
 pub mod guard;
 pub mod help;
+pub mod in_flight;
 pub mod json;
 pub mod narrowing;
 pub mod options;
@@ -52,9 +52,5 @@ pub mod suggest;
 pub mod target;
 pub mod text;
 pub mod value;
+pub mod why;
 pub mod zone;
-
-use flightrec_reader::{
-    binaries, boots, control, coverage, fds, holes, kind, left_out, memory, names, observe,
-    pipeline, source, threads, wall, window, windows,
-};

@@ -3,9 +3,9 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::meta::Meta;
+use flightrec_reader::source::history::{Chapter, Chosen, Foretold, Names, Needs, Sought};
 
 use crate::filter::{Filter, FilterPlan, Limits, Seeker};
-use crate::source::history::{Chapter, Chosen, Foretold, Names, Needs, Sought};
 
 /// What a filter leaves unread of such a window.
 #[expect(clippy::struct_excessive_bools, reason = "what is known so far, each by itself")]

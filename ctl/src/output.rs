@@ -1,5 +1,8 @@
 //! Where text goes.
 
+#[cfg(feature = "export")]
+pub(crate) mod place;
+
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};

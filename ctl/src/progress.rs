@@ -7,8 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use flightrec_reader::observe::{Meter, Observer};
+
 use crate::guard;
-use crate::observe::{Meter, Observer};
 use flightrec_cli::note;
 use flightrec_format::human::bytes;
 

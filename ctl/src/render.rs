@@ -9,18 +9,18 @@ use flightrec_format::decode::Event;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
 
-use crate::coverage::Report;
-use crate::pipeline::{EventContext, Wants};
-use crate::source::Recording;
-use crate::wall::WallClock;
-use crate::windows::Windows;
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::pipeline::{EventContext, Wants};
+use flightrec_reader::source::PageSet;
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::windows::Windows;
 
 /// A recording, or a stretch of one, whose events come next.
 pub struct Start<'a> {
     /// The recording.
-    pub recording: &'a Recording,
+    pub recording: &'a PageSet,
     /// What it has of each window, and what it lacks.
-    pub reports: &'a [Report],
+    pub reports: &'a [Coverage],
     /// The same in words, with what else is to be said of it; a line each.
     pub coverage: &'a [String],
     /// Where the events are.

@@ -23,13 +23,14 @@ use flightrec_format::abi::state::{
 use flightrec_format::control::{
     self, CpuTotals, DELETED_FOR, DescriptorStatus, Status, StoreState, StoreStatus, Totals,
 };
+use flightrec_format::human::ranges;
 use flightrec_format::meta;
 
-use crate::control::{Client, ControlError};
-use crate::kind::Kind;
-use crate::source::Origin;
-use crate::source::{PinnedSource, Source};
 use flightrec_cli::note;
+use flightrec_reader::control::{Client, ControlError};
+use flightrec_reader::kind::Kind;
+use flightrec_reader::source::Origin;
+use flightrec_reader::source::{PinnedSource, Source};
 pub use snapshots::Snapshots;
 pub use sums::Sums;
 
@@ -569,6 +570,37 @@ impl State {
             )
         }
         .with(budget)
+    }
+
+    /// `untimed_exits: no_strings, untimed_exits on CPUs 0-1`
+    pub fn level_text(&self) -> String {
+        let mut what: Vec<(&[&str], Vec<u16>)> = Vec::new();
+        for cpu in self.cpus.iter().filter(|cpu| !cpu.degraded.is_empty()) {
+            match what.iter_mut().find(|(steps, _)| *steps == cpu.degraded) {
+                Some((_, cpus)) => cpus.push(cpu.cpu),
+                None => what.push((&cpu.degraded, vec![cpu.cpu])),
+            }
+        }
+        if self.level == Level::Stopped {
+            return format!(
+                "{}: NOTHING IS RECORDED: the programs are no longer attached",
+                self.level.name()
+            );
+        }
+        let mut parts = Vec::new();
+        if self.level == Level::Detached {
+            parts.push(
+                "system calls are detached on all CPUs for part of the time, also now".to_owned(),
+            );
+        }
+        parts.extend(what.into_iter().map(|(steps, cpus)| {
+            let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+            format!("{} on {noun} {}", steps.join(", "), ranges(cpus))
+        }));
+        if parts.is_empty() {
+            parts.push("everything that is configured is recorded".to_owned());
+        }
+        format!("{}: {}", self.level.name(), parts.join("; "))
     }
 
     /// With its budget, and the level that follows from it.

@@ -7,12 +7,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use flightrec_format::meta::Meta;
+use flightrec_reader::boots;
+use flightrec_reader::source::Clock;
 use flightrec_store::{FileHeader, FileWriter};
 
-use crate::boots;
 use crate::options::target::TargetArgs;
 use crate::output::{OutputError, replaceable};
-use crate::source::Clock;
 
 /// zstd's level: a saved file is written once, and kept and sent about.
 const LEVEL: i32 = 9;

@@ -29,7 +29,7 @@ pub fn stretch(text: &str) -> Result<Duration, String> {
 
 /// An amount of memory, bytes.
 pub fn memory(text: &str) -> Result<u64, String> {
-    crate::memory::parse(text)
+    flightrec_reader::memory::parse(text)
         .ok_or_else(|| "not a size; use for example 512MiB or 2GiB".to_owned())
 }
 

@@ -27,7 +27,7 @@ use tracing::debug;
 use crate::attachments::{Attachment, Hook, Place, ProgramForm, Tracepoint};
 use crate::load::LoadError;
 use crate::tracefs::Tracepoints;
-use crate::{clocks, configured_tracepoints, tracepoint_link};
+use crate::{configured_tracepoints, samplers, tracepoint_link};
 
 /// Threads that load programs at most: a few programs are most of the work.
 const MAX_LOADERS: usize = 4;
@@ -73,7 +73,7 @@ pub fn gone(
         .collect();
     let mut links = links?;
     // CPUs come and go, and so do their clocks; and what the configuration names besides.
-    links.retain(|name| !clocks::is_pin(name) && !configured_tracepoints::is_pin(name));
+    links.retain(|name| !samplers::is_pin(name) && !configured_tracepoints::is_pin(name));
     let stand_in = |of: &Attachment| rows.iter().find(|row| row.in_place_of == Some(of.program));
     let stood_in: BTreeSet<&str> = rows
         .iter()
@@ -222,7 +222,7 @@ impl Attacher<'_> {
             Hook::Once(_) => self.run_once(row),
             Hook::File(_) => self.file(row),
             Hook::Clock => self.clock(row),
-            // Others link or run these: [`crate::probes`], the daemon, and
+            // Others link or run these: [`crate::uprobes`], the daemon, and
             // [`crate::recording::Recording`] when it is complete.
             Hook::Process(_) | Hook::Probe | Hook::Daemon | Hook::Configured => self.pin(row),
         }
@@ -281,10 +281,10 @@ impl Attacher<'_> {
     }
 
     /// Pinned, and made sure that there are clocks. They are set when the recording is complete
-    /// ([`clocks::set`]).
+    /// ([`samplers::set`]).
     fn clock(&mut self, row: &Attachment) -> Result<(), LoadError> {
         self.pin(row)?;
-        clocks::check().map_err(|source| {
+        samplers::check().map_err(|source| {
             let is_refused = source.kind() == io::ErrorKind::PermissionDenied;
             let level = tracepoint_link::paranoid().filter(|level| is_refused && *level > 2);
             LoadError::Clock { source, level }

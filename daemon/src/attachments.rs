@@ -81,9 +81,9 @@ pub enum Hook {
     File(&'static str),
     /// A BPF iterator over these objects, which the daemon runs for one process at a time.
     Process(&'static str),
-    /// The clock of each CPU ([`crate::clocks`]).
+    /// The clock of each CPU ([`crate::samplers`]).
     Clock,
-    /// Functions and marks that somebody asks for, for a time ([`crate::probes`]).
+    /// Functions and marks that somebody asks for, for a time ([`crate::uprobes`]).
     Probe,
     /// The daemon itself, by `BPF_PROG_TEST_RUN`.
     Daemon,

@@ -22,10 +22,10 @@ use crate::config::Share;
 use crate::control::{Backend, Batches, Meter};
 use crate::descriptors::Descriptors;
 use crate::drain::Monitor;
-use crate::probes::Probes;
 use crate::recording::Recording;
 use crate::snapshots::Snapshots;
 use crate::sums::SumsMonitor;
+use crate::uprobes::Probes;
 use crate::{clock, pins};
 
 /// A recording, served.

@@ -498,7 +498,7 @@ pub const BINARIES: &str = "binaries";
 pub const PUBLISHERS: &str = "publishers";
 /// What is asked of a process's memory, to find where.
 pub const PEEKED: &str = "peeked";
-/// How often functions that are probed were called ([`crate::probes`]).
+/// How often functions that are probed were called ([`crate::uprobes`]).
 pub const FUNCTION_CALLS: &str = "function_calls";
 /// Where the arguments of marks that are probed are.
 pub const MARKS: &str = "marks";

@@ -19,7 +19,7 @@ const TRIES: u32 = 10;
 const NAP: Duration = Duration::from_millis(5);
 
 /// What is wrong with the pins in a recording's directory, if anything is.
-pub fn look(dir: &Path, live: &live::Recording) -> Option<Unpinned> {
+pub fn look(dir: &Path, live: &live::LiveRings) -> Option<Unpinned> {
     let reason = wrong(dir)?;
     let records = moves(|| count(&live.counters()));
     Some(Unpinned { reason, records })

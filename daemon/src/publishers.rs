@@ -165,7 +165,7 @@ impl Finder {
 
 /// The ids of all processes, by the recording's table of threads: the service does not see those
 /// of other users in /proc (`ProtectProc=invisible`).
-fn processes(live: &live::Recording) -> HashSet<u32> {
+fn processes(live: &live::LiveRings) -> HashSet<u32> {
     let slots = live.slots().flat_map(|page| slots::read(&page).collect::<Vec<_>>());
     slots.filter(|slot| slot.flags & KTHREAD == 0).map(|slot| slot.tgid).collect()
 }

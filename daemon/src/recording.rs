@@ -42,13 +42,13 @@ use crate::btf::BtfError;
 use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
-use crate::clocks::Clocks;
 use crate::config::{Config, Record, SizingError, Topic};
 use crate::configured_tracepoints::Published;
 use crate::containers::Containers;
 use crate::load::{self, Frozen, LoadError};
 use crate::lockdown::LockedDown;
-use crate::note::Notes;
+use crate::marker::Notes;
+use crate::samplers::Samplers;
 use crate::symbols::Symbols;
 use crate::syscalls::{call_table, pointee_table};
 use crate::tracefs::TracepointsError;
@@ -134,7 +134,7 @@ impl Names {
 pub struct Recording {
     dir: PathBuf,
     meta: Mutex<Arc<Meta>>,
-    live: Arc<live::Recording>,
+    live: Arc<live::LiveRings>,
     notes: Notes,
     groups: Groups,
     containers: Containers,
@@ -143,7 +143,7 @@ pub struct Recording {
     /// Samples a second that are wanted.
     hz: AtomicU32,
     /// What makes them.
-    clocks: Mutex<Clocks>,
+    samplers: Mutex<Samplers>,
     /// Held while tracepoints are attached that the configuration names.
     tracing: Mutex<()>,
     /// Where tracefs is mounted.
@@ -226,7 +226,7 @@ impl Recording {
     }
 
     fn open(dir: &Path) -> Result<Self, RecordingError> {
-        let live = live::Recording::open(dir, true)?;
+        let live = live::LiveRings::open(dir, true)?;
         let document = live.meta()?;
         let notes = Notes::open(dir, document.cpus.clone()).map_err(io("the note program"))?;
         let room = AtomicUsize::new(room(&document, live.meta_half()));
@@ -240,7 +240,7 @@ impl Recording {
             symbols: Symbols::open(dir),
             binaries: Binaries::open(dir),
             hz: AtomicU32::new(0),
-            clocks: Mutex::default(),
+            samplers: Mutex::default(),
             tracing: Mutex::default(),
             tracefs: PathBuf::new(),
             published: BTreeMap::new(),
@@ -627,7 +627,7 @@ impl Recording {
     }
 
     /// The recording as readers see it.
-    pub fn live(&self) -> &Arc<live::Recording> {
+    pub fn live(&self) -> &Arc<live::LiveRings> {
         &self.live
     }
 
@@ -715,7 +715,7 @@ fn set_thresholds(state: &ArrayMap, thresholds: &Thresholds) {
 }
 
 /// Sets what a recording's programs record, and whose system calls they leave out.
-fn switch(live: &live::Recording, enabled: u32, own_tgid: u32) {
+fn switch(live: &live::LiveRings, enabled: u32, own_tgid: u32) {
     let word = u64::from(enabled) | u64::from(own_tgid) << 32;
     for cpu in 0..live.maps().state.entries() {
         live.maps().state.write(cpu, 0, &word.to_le_bytes());

@@ -9,9 +9,9 @@ use flightrec_format::abi::record::{Abi, StringStatus};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_format::meta::Meta;
-use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Rings, Scope};
+use flightrec_format::ring::{Gap, LaneStream, Reason, RingCoverage, Rings, Scope};
 use flightrec_format::slots;
 use nix::errno::Errno;
 use nix::unistd::{Pid, getpgid};
@@ -89,7 +89,7 @@ impl Snapshot {
     /// If there is none, or it can't be read, or one of its pages is none.
     pub fn take(bpffs_dir: &Path) -> Self {
         let dir = Generation::find(bpffs_dir).unwrap_or_else(|e| panic!("{e}"));
-        let recording = Recording::open(&dir, false).unwrap_or_else(|e| panic!("{e}"));
+        let recording = LiveRings::open(&dir, false).unwrap_or_else(|e| panic!("{e}"));
         let meta = recording.meta().unwrap_or_else(|e| panic!("{e}"));
         let copied = monotonic_ns();
         let mut rings = Rings::new(meta.session);
@@ -117,7 +117,7 @@ impl Snapshot {
     }
 
     /// What each ring can vouch for within `from` to `until`.
-    pub fn coverage(&self, from: u64, until: u64) -> Vec<Coverage> {
+    pub fn coverage(&self, from: u64, until: u64) -> Vec<RingCoverage> {
         let (started, copied) = (self.meta.started, self.copied);
         let ring_bytes = self.meta.lanes.ring_bytes();
         let scope = Scope { from, until, started, copied, totals: Some(&self.totals), ring_bytes };

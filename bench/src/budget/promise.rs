@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use flightrec_format::abi::page::Lane;
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_tests::Recorder;
 
 use super::load::{Hammered, Load, asked, number, recorder, stop};
@@ -184,7 +184,7 @@ fn few(rounds: usize) -> usize {
 /// Entries refused, of all CPUs or one.
 fn refused(recorder: &Recorder, cpu: Option<usize>) -> Result<u64> {
     let dir = Generation::find(&recorder.sandbox().bpffs_dir())?;
-    let totals = Recording::open(&dir, false)?.counters();
+    let totals = LiveRings::open(&dir, false)?.counters();
     let of =
         totals.cpus.iter().filter(|totals| cpu.is_none_or(|cpu| usize::from(totals.cpu) == cpu));
     Ok(of.map(|totals| totals.throttled[Lane::Syscall as usize].iter().sum::<u64>()).sum())
@@ -299,7 +299,7 @@ pub(super) fn no_daemon(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
         let mut recorder = recorder("total = \"off\"\nper_cpu = \"2%\"\nburst = \"1s\"")?;
         recorder.kill();
         let dir = Generation::find(&recorder.sandbox().bpffs_dir())?;
-        let recording = Recording::open(&dir, false)?;
+        let recording = LiveRings::open(&dir, false)?;
         let entries = || {
             let totals = recording.counters();
             totals.cpus.iter().map(|cpu| cpu.events[Lane::Syscall as usize][0]).sum::<u64>()

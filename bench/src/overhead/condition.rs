@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use flightrec_format::abi::state::{Bucket, CpuState, TIMED_BUCKETS};
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_tests::{Options, Recorder, die_with_parent};
 use nix::sys::signal::Signal;
 
@@ -220,7 +220,7 @@ impl Condition {
 fn look_at_who_draws(recorder: &Recorder) -> Result<()> {
     let generation =
         Generation::find(&recorder.sandbox().bpffs_dir()).context("there is no recording")?;
-    let live = Recording::open(&generation, true).context("can't open the recording")?;
+    let live = LiveRings::open(&generation, true).context("can't open the recording")?;
     let state = &live.maps().state;
     let fields = (0..TIMED_BUCKETS).map(|lane| {
         offset_of!(CpuState, buckets) + lane * size_of::<Bucket>() + offset_of!(Bucket, fair)

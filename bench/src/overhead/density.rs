@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::decode::Page;
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_tests::{Options, Recorder};
 use nix::sys::signal::Signal;
 
@@ -34,7 +34,7 @@ pub(super) fn measure(cpu: usize) -> Result<Vec<Density>> {
         Options { config: config.into(), death_signal: Signal::SIGTERM, ..Options::default() };
     let mut recorder = Recorder::try_start(options)?;
     workload::mix(cpu, recorder.sandbox().root())?;
-    let recording = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir())?, false)?;
+    let recording = LiveRings::open(&Generation::find(&recorder.sandbox().bpffs_dir())?, false)?;
     let mut lanes = Vec::new();
     for lane in Lane::RINGS {
         let mut density = Density { lane, bytes: 0, events: 0 };

@@ -12,7 +12,7 @@ use flightrec_format::abi::kinds::Value as FieldValue;
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::ring::Gap;
-use flightrec_reader::coverage::Report;
+use flightrec_reader::coverage::Coverage;
 use flightrec_reader::pipeline::EventContext;
 use flightrec_reader::threads::{THREADS_MAX, trim};
 use flightrec_reader::wall::WallClock;
@@ -171,7 +171,7 @@ impl Exporter for Chrome {
         Ok(())
     }
 
-    fn coverage(&mut self, report: &Report, wall: &mut WallClock, out: &mut Vec<u8>) {
+    fn coverage(&mut self, report: &Coverage, wall: &mut WallClock, out: &mut Vec<u8>) {
         self.name((GAPS, u32::MAX), "process_name", "Recording: coverage and gaps");
         self.name((GAPS, 0), "thread_name", "coverage");
         let from = report.window.from.max(report.started);

@@ -5,9 +5,9 @@ use std::io;
 use flightrec_format::decode::{Call, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
-use flightrec_reader::coverage::Report;
+use flightrec_reader::coverage::Coverage;
 use flightrec_reader::pipeline::EventContext;
-use flightrec_reader::source::Recording;
+use flightrec_reader::source::PageSet;
 use flightrec_reader::wall::WallClock;
 use flightrec_reader::window::Window;
 use thiserror::Error;
@@ -34,7 +34,7 @@ pub enum ExportError {
 /// A recording, or a stretch of one, whose events come next.
 pub struct Session<'a> {
     /// The recording.
-    pub recording: &'a Recording,
+    pub recording: &'a PageSet,
     /// Where the events are, ns of `CLOCK_MONOTONIC`.
     pub window: Window,
     /// The recording's wall clock.
@@ -101,7 +101,7 @@ pub trait Exporter: Send {
     fn begin(&mut self, session: &mut Session<'_>, out: &mut Vec<u8>) -> Result<(), ExportError>;
 
     /// What the recording has of a window; called before the window's events, once for each.
-    fn coverage(&mut self, report: &Report, wall: &mut WallClock, out: &mut Vec<u8>);
+    fn coverage(&mut self, report: &Coverage, wall: &mut WallClock, out: &mut Vec<u8>);
 
     /// Events are missing: within `window`, the part of the gap that was asked for. Called before
     /// the events around it.

@@ -6,7 +6,7 @@ use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::kinds::Kind;
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::ring::{Gap, Reason};
-use flightrec_reader::coverage::Report;
+use flightrec_reader::coverage::Coverage;
 use flightrec_reader::window::Window;
 use rustc_hash::FxHashMap;
 
@@ -45,7 +45,7 @@ pub fn missing(gap: &Gap) -> Option<u64> {
 }
 
 /// What each lane has of a window: `complete`, `complete on CPUs 0, 2 of 4`, `left out`.
-pub fn lanes(report: &Report) -> impl Iterator<Item = (&'static str, String)> + '_ {
+pub fn lanes(report: &Coverage) -> impl Iterator<Item = (&'static str, String)> + '_ {
     Lane::RINGS.into_iter().map(|lane| {
         let (complete, all) = (report.complete_cpus(lane), report.cpus(lane));
         let text = if report.is_off(lane) {

@@ -15,7 +15,7 @@ use flightrec_format::abi::kinds::Kind;
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::ring::Gap;
-use flightrec_reader::coverage::Report;
+use flightrec_reader::coverage::Coverage;
 use flightrec_reader::pipeline::EventContext;
 use flightrec_reader::threads::trim;
 use flightrec_reader::wall::WallClock;
@@ -192,7 +192,7 @@ impl Exporter for Profile {
         Ok(())
     }
 
-    fn coverage(&mut self, _report: &Report, _wall: &mut WallClock, _out: &mut Vec<u8>) {}
+    fn coverage(&mut self, _report: &Coverage, _wall: &mut WallClock, _out: &mut Vec<u8>) {}
 
     fn gap(&mut self, gap: &Gap, _window: Window, _wall: &mut WallClock, _out: &mut Vec<u8>) {
         self.gaps += 1;

@@ -8,14 +8,14 @@ use flightrec_format::decode::Event;
 use flightrec_format::merge::Merge;
 use flightrec_format::ring::IntoEvents;
 
-use crate::coverage::{self, Report};
+use crate::coverage::{self, Coverage};
 use crate::holes::Holes;
 use crate::known_event::KnownEvent;
 use crate::pipeline::front::Front;
 use crate::pipeline::{All, EventContext, Resolver, Shown, Since, Sink, Wants};
 use crate::session::Session;
 use crate::source::history::{Chapter, Chapters};
-use crate::source::{Recording, SourceError};
+use crate::source::{PageSet, SourceError};
 use crate::wall::WallClock;
 use crate::window::{Window, with_leads};
 use crate::windows::Windows;
@@ -32,7 +32,7 @@ pub struct Events {
     everything: bool,
     state: State,
     ready: VecDeque<KnownEvent>,
-    reports: Vec<Report>,
+    reports: Vec<Coverage>,
     failed: bool,
 }
 
@@ -79,13 +79,13 @@ impl Events {
 
     /// What the recordings have of the window and what they lack, as far as they have been read:
     /// one report for each recording and stretch of the window, in the order of time.
-    pub fn coverage(&self) -> &[Report] {
+    pub fn coverage(&self) -> &[Coverage] {
         &self.reports
     }
 
     /// Whether nothing that was recorded of the window is missing, as far as it has been read.
     pub fn is_complete(&self) -> bool {
-        !self.failed && !self.reports.is_empty() && self.reports.iter().all(Report::is_complete)
+        !self.failed && !self.reports.is_empty() && self.reports.iter().all(Coverage::is_complete)
     }
 
     /// Goes on until an event is ready. `false`: there are no more.
@@ -120,7 +120,7 @@ impl Events {
         let windows = chapter.windows(&wall);
         // Of a stretch before the window nothing is told.
         if !windows.is_empty() || !joins.is_some_and(|joins| joins.after) {
-            let report = |window| Report::new(recording, window, clock.now);
+            let report = |window| Coverage::new(recording, window, clock.now);
             self.reports.extend(coverage::told(&windows).iter().map(report));
         }
         if windows.is_empty() && joins.is_none() {
@@ -173,7 +173,7 @@ impl Iterator for Events {
 
 impl Pass {
     fn new(
-        recording: &Recording,
+        recording: &PageSet,
         windows: Windows,
         holes: Holes,
         wall: WallClock,
@@ -187,7 +187,7 @@ impl Pass {
         }
     }
 
-    fn go_on(&mut self, recording: &Recording, windows: Windows, holes: Holes, from: u64) {
+    fn go_on(&mut self, recording: &PageSet, windows: Windows, holes: Holes, from: u64) {
         self.front.go_on(recording, holes, from);
         self.resolver.go_on(recording, windows, from);
         // Names of control groups may have come.

@@ -16,7 +16,7 @@ use flightrec_format::decode::Body;
 use flightrec_format::kept::{ANYONE, LeftOut, YOUNG};
 use flightrec_format::ring::LaneStream;
 
-use crate::source::Recording;
+use crate::source::PageSet;
 
 /// A thread from its birth to its end. Its id has others before and after: a storm of threads uses
 /// up all 32,768 ids that Linux hands out by default within seconds.
@@ -39,7 +39,7 @@ struct Lives {
 
 impl Lives {
     /// Those that a recording tells of.
-    fn of_recording(recording: &Recording) -> Self {
+    fn of_recording(recording: &PageSet) -> Self {
         let mut lives = Self::default();
         let alive = |slot: &TaskSlot| Life {
             tid: slot.tid,
@@ -197,7 +197,7 @@ pub struct LeftOuts {
 
 impl LeftOuts {
     /// Of a recording; `None`: nothing.
-    pub fn of(recording: &Recording) -> Option<Arc<Self>> {
+    pub fn of(recording: &PageSet) -> Option<Arc<Self>> {
         let mut left_outs = Self::default();
         for stream in &recording.streams {
             let Some(of_lane) = left_outs.stretches.get_mut(stream.lane() as usize) else {

@@ -48,6 +48,7 @@
 pub mod binaries;
 pub mod boots;
 pub mod control;
+mod counters;
 pub mod coverage;
 mod events;
 pub mod fds;
@@ -55,7 +56,6 @@ pub mod holes;
 pub mod kind;
 mod known_event;
 pub mod left_out;
-mod marks;
 pub mod memory;
 pub mod names;
 pub mod observe;
@@ -73,9 +73,9 @@ pub mod windows;
 
 pub use flightrec_format::containers::Container;
 pub use flightrec_format::decode::{Body, Call, Event, Text};
-pub use flightrec_format::ring::{Coverage, Gap};
+pub use flightrec_format::ring::{Gap, RingCoverage};
 
-pub use self::coverage::Report;
+pub use self::coverage::Coverage;
 pub use self::events::Events;
 pub use self::fds::Naming;
 pub use self::known_event::KnownEvent;

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::decode::Page;
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_store::block::PAGES_MAX;
 use flightrec_store::{Content, FileHeader, FileReader, FileWriter, Kind, columns};
 use nix::time::{ClockId, clock_gettime};
@@ -35,14 +35,14 @@ fn timed<T>(sum: &mut f64, work: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// Where pages come from.
 enum Source {
-    Live(Box<Recording>),
+    Live(Box<LiveRings>),
     Saved(Vec<(Lane, Vec<u8>)>),
 }
 
 impl Source {
     fn open(dir: &Path) -> Result<Self> {
         if let Ok(generation) = Generation::find(dir) {
-            return Ok(Self::Live(Box::new(Recording::open(&generation, false)?)));
+            return Ok(Self::Live(Box::new(LiveRings::open(&generation, false)?)));
         }
         let mut saved = Vec::new();
         for lane in Lane::RINGS {

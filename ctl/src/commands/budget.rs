@@ -7,9 +7,9 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use flightrec_format::control::{Account, SPANS, Spent, Status};
+use flightrec_reader::control::Client;
 
 use super::prelude::*;
-use crate::control::Client;
 use crate::output::Output;
 use crate::schema::document;
 use crate::state::{Budget, State};
@@ -260,7 +260,7 @@ impl Shown {
         };
         Self {
             level: state.level.name(),
-            level_text: super::status::level(&state),
+            level_text: state.level_text(),
             budget: state.budget,
             per_cpu_percent: percent(account.per_cpu),
             burst_seconds: account.burst_seconds,

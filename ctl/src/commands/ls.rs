@@ -7,16 +7,16 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use flightrec_reader::boots::{self, BootId, id_text};
+use flightrec_reader::source::FilesPlan;
+use flightrec_reader::source::files::{FilesError, catalog};
+use flightrec_reader::source::state_dir;
 use flightrec_store::{FileReader, Kind, What};
 
 use super::prelude::*;
-use crate::boots::{self, BootId, id_text};
 use crate::guard;
 use crate::output::Output;
 use crate::schema::document;
-use crate::source::FilesPlan;
-use crate::source::files::{FilesError, catalog};
-use crate::source::state_dir;
 use crate::text::printable;
 use flightrec_cli::note;
 use flightrec_format::human::bytes;

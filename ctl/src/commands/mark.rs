@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use flightrec_format::control::MARK_MAX;
+use flightrec_reader::control::Client;
 
 use super::prelude::*;
-use crate::control::Client;
 
 /// Arguments of `mark`.
 #[derive(Debug, clap::Args)]

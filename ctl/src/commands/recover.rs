@@ -15,6 +15,7 @@ use flightrec_format::decode::Page;
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::kept;
 use flightrec_format::ring::Sequence;
+use flightrec_reader::source::{Source, VmcoreSource, trust};
 use flightrec_store::block::PAGES_MAX;
 use flightrec_store::{Checkpoint, RingMark};
 use flightrec_vmcore::{PageRef, Reader, Session};
@@ -24,7 +25,6 @@ use crate::announce::announce;
 use crate::options::kernel_dump::KernelDump;
 use crate::options::target::TargetArgs;
 use crate::progress::Progress;
-use crate::source::{Source, VmcoreSource, anchor};
 use crate::target::{self, Target};
 use crate::value::session;
 use flightrec_cli::note;
@@ -130,7 +130,7 @@ impl Plan for RecoverPlan {
             ));
         }
         if !source.disputed_by().is_empty() {
-            let others = anchor::list(source.disputed_by());
+            let others = trust::list(source.disputed_by());
             note(&format!(
                 "INCOMPLETE: nothing decides between this recording and {others}, so its end is \
                  not certain"

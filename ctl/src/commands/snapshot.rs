@@ -6,12 +6,12 @@ use std::time::Duration;
 use thiserror::Error;
 
 use flightrec_format::control::MARK_MAX;
+use flightrec_reader::control::Client;
+use flightrec_reader::window::nanos;
 
 use super::prelude::*;
-use crate::control::Client;
 use crate::output::Output;
 use crate::value::stretch;
-use crate::window::nanos;
 
 /// Arguments of `snapshot`.
 #[derive(Debug, clap::Args)]

@@ -9,18 +9,18 @@ use jiff::tz::TimeZone;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::ring::Gap;
+use flightrec_reader::boots;
+use flightrec_reader::source::FilesPlan;
+use flightrec_reader::source::files::{FilesError, catalog};
+use flightrec_reader::source::state_dir;
 use flightrec_store::search::{self, SearchError};
 use flightrec_store::verify::{Report, Verifier};
 use flightrec_store::{FileHeader, FileReader, What, read_header};
 
 use super::prelude::*;
-use crate::boots;
 use crate::guard;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::source::FilesPlan;
-use crate::source::files::{FilesError, catalog};
-use crate::source::state_dir;
 use crate::text::printable;
 use flightrec_cli::note;
 use flightrec_format::human::{bytes, counted, span};

@@ -17,12 +17,12 @@ use flightrec_export::{ExportError, Exporter, Session};
 use flightrec_format::decode::Event;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
+use flightrec_reader::fds::Naming;
+use flightrec_reader::pipeline::{EventContext, Merging, Wants};
+use flightrec_reader::wall::WallClock;
 
 use self::words::Words;
-use crate::fds::Naming;
-use crate::pipeline::{EventContext, Merging, Wants};
 use crate::render::{self, Following, Render, Start};
-use crate::wall::WallClock;
 
 /// An export in the making, to be shared.
 #[derive(Clone)]

@@ -14,28 +14,28 @@ use flightrec_export::redact::Redact;
 use flightrec_export::trace_dat::TraceDat;
 use flightrec_format::control::Totals;
 use flightrec_format::meta::Meta;
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::fds::Naming;
+use flightrec_reader::pipeline::testing::event;
+use flightrec_reader::source::{Collector, PageSet};
+use flightrec_reader::window::Window;
 
 use super::Export;
-use crate::coverage::Report;
-use crate::fds::Naming;
 use crate::filter::FilterPlan;
-use crate::pipeline::testing::event;
 use crate::print;
 use crate::print::tests::page;
 use crate::render::{Format as _, Start};
-use crate::source::{Collector, Recording};
-use crate::window::Window;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::decode::{Body, Text};
 use flightrec_format::encode::PageWriter;
 
 /// All of a recording, exported.
-fn exported(recording: &Recording, exporter: Box<dyn Exporter>) -> Vec<u8> {
+fn exported(recording: &PageSet, exporter: Box<dyn Exporter>) -> Vec<u8> {
     let export = Export::new(exporter, Naming::Near);
     let mut wall = recording.wall_clock(0);
     let windows = Window { from: 0, until: u64::MAX }.into();
-    let reports = [Report::new(recording, Window { from: 0, until: 1 << 40 }, 1 << 41)];
+    let reports = [Coverage::new(recording, Window { from: 0, until: 1 << 40 }, 1 << 41)];
     let mut start =
         Start { recording, reports: &reports, coverage: &[], windows: &windows, wall: &mut wall };
     let mut out = export.begin(&mut start);
@@ -170,7 +170,7 @@ proptest! {
 }
 
 /// Marks, whose text anybody may choose.
-fn marks(texts: &[&[u8]]) -> Recording {
+fn marks(texts: &[&[u8]]) -> PageSet {
     let mut collector = Collector::new(Meta { session: 1, cpus: vec![0], ..Meta::default() });
     let mut pages = PageWriter::new(1, Lane::Task, 0, 0);
     for (time, bytes) in (1000..).zip(texts) {
@@ -201,7 +201,7 @@ fn perfetto_takes_hostile_texts() {
 }
 
 /// Chrome's and speedscope's JSON, and folded stacks, are what they say, whatever is recorded.
-fn check_texts(recording: &Recording) -> Vec<String> {
+fn check_texts(recording: &PageSet) -> Vec<String> {
     let chrome = exported(recording, Box::new(Chrome::new()));
     let document: serde_json::Value = serde_json::from_slice(&chrome).expect("JSON");
     let events = document["traceEvents"].as_array().expect("a list");
@@ -260,7 +260,7 @@ fn texts_take_hostile_texts() {
 
 /// The formats of several files, and those that wait in one, are whole, whatever is recorded.
 /// Returns CTF's metadata and its events, and the bytes of trace.dat.
-fn check_files(recording: &Recording) -> (String, Vec<u8>, Vec<u8>) {
+fn check_files(recording: &PageSet) -> (String, Vec<u8>, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let tables = dir.path().join("tables");
     std::fs::create_dir(&tables).unwrap();

@@ -8,12 +8,12 @@ use flightrec_format::abi::record::NR_INVALID;
 use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::{Call, Event};
 use flightrec_format::meta::Meta;
+use flightrec_reader::fds::Naming;
+use flightrec_reader::names::errno;
+use flightrec_reader::pipeline::EventContext;
 
 use super::members;
-use crate::fds::Naming;
 use crate::json::Renderer;
-use crate::names::errno;
-use crate::pipeline::EventContext;
 use crate::text::argument::{self, Kind, Number};
 use crate::text::call::{Result, bare_name};
 use crate::text::plan::Plans;

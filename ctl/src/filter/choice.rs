@@ -2,11 +2,11 @@
 
 use flightrec_format::abi::kinds::IoSubmit;
 use flightrec_format::decode::{Call, Event, Text};
+use flightrec_reader::fds::FdNames;
+use flightrec_reader::pipeline::{CallFacts, Choice, Part};
+use flightrec_reader::threads::Threads;
 
 use super::Filter;
-use crate::fds::FdNames;
-use crate::pipeline::{CallFacts, Choice, Part};
-use crate::threads::Threads;
 
 impl Choice for Filter {
     fn wants_all(&self) -> bool {

@@ -6,8 +6,8 @@
 
 use flightrec_format::meta::{Argument, Syscall};
 
-use crate::fds::makes_descriptor;
-use crate::names::{is_descriptor, is_path};
+use flightrec_reader::fds::makes_descriptor;
+use flightrec_reader::names::{is_descriptor, is_path};
 
 /// A class of system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use rustc_hash::FxHashSet;
 
 use flightrec_format::abi::kinds::Unit;
 use flightrec_format::meta::Meta;
+use flightrec_reader::kind::{Kind, Kinds};
 
 use super::FilterError;
-use crate::kind::{Kind, Kinds};
 use crate::suggest::{hint, nearest};
 
 /// Bits of a device's number that are its minor one (`MINORBITS`, include/linux/kdev_t.h).

@@ -4,11 +4,11 @@ use flightrec_format::abi::kinds::Kind;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{CallRecord, Event, Page};
+use flightrec_reader::pipeline::choice::UNTIMED_NS;
+use flightrec_reader::pipeline::{CallFacts, Part, Took};
+use flightrec_reader::threads::Threads;
 
 use super::Filter;
-use crate::pipeline::choice::UNTIMED_NS;
-use crate::pipeline::{CallFacts, Part, Took};
-use crate::threads::Threads;
 
 /// The record of one end of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,17 +9,19 @@ use rustc_hash::FxHashMap;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Event, FirstCall};
 use flightrec_format::ring::LaneStream;
+use flightrec_reader::fds::{Fds, Naming};
+use flightrec_reader::holes::Holes;
+use flightrec_reader::pipeline::delay::Item;
+use flightrec_reader::pipeline::front::Front;
+use flightrec_reader::pipeline::{
+    Doubts, EventContext, Merging, Ongoing, Resolver, Sink, Wants, events,
+};
+use flightrec_reader::source::PageSet;
+use flightrec_reader::threads::THREADS_MAX;
+use flightrec_reader::window::{Window, with_leads};
+use flightrec_reader::windows::Windows;
 
 use super::Filter;
-use crate::fds::{Fds, Naming};
-use crate::holes::Holes;
-use crate::pipeline::delay::Item;
-use crate::pipeline::front::Front;
-use crate::pipeline::{Doubts, EventContext, Merging, Ongoing, Resolver, Sink, Wants, events};
-use crate::source::Recording;
-use crate::threads::THREADS_MAX;
-use crate::window::{Window, with_leads};
-use crate::windows::Windows;
 
 /// Nothing is made of what is shown.
 struct Nowhere;
@@ -53,7 +55,7 @@ pub struct Joined<'a> {
 
 impl Reading<'_> {
     /// What a pass begins with that begins with this; and when, where it goes on.
-    fn front(&self, recording: &Recording) -> (Front, u64) {
+    fn front(&self, recording: &PageSet) -> (Front, u64) {
         match self.joins {
             Some(Joined { front, from, .. }) => {
                 let mut front = front.again();
@@ -70,7 +72,7 @@ impl Reading<'_> {
 /// A quick look at the pages says whether there is anything: mostly there is not. Else the whole
 /// pass is made once more, and nothing written.
 pub fn doubts(
-    recording: &Recording,
+    recording: &PageSet,
     windows: &Windows,
     told: &Windows,
     filter: &Filter,
@@ -109,7 +111,7 @@ pub fn doubts(
 /// Whether calls may end in a window of which their beginnings would have to be known. Where this
 /// says no, all that end without them began so long before that they are decided.
 fn lacks_entries(
-    recording: &Recording,
+    recording: &PageSet,
     hull: Window,
     filter: &Filter,
     (front, from): &mut (Front, u64),
@@ -149,7 +151,7 @@ fn lacks_entries(
 
 /// Makes the pass.
 fn count(
-    recording: &Recording,
+    recording: &PageSet,
     windows: &Windows,
     doubts: Doubts,
     filter: &Filter,

@@ -1,7 +1,8 @@
 //! Errors by name.
 
+use flightrec_reader::names::errno;
+
 use super::FilterError;
-use crate::names::errno;
 use crate::suggest::{hint, nearest};
 
 /// Greatest error number that has a name, the kernel's internal ones included.

@@ -7,15 +7,15 @@ use rustc_hash::FxHashMap;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Body;
 use flightrec_format::ring::LaneStream;
+use flightrec_reader::fds::Naming;
+use flightrec_reader::kind::Kind;
+use flightrec_reader::source::PageSet;
+use flightrec_reader::threads::trim;
 
 use super::FilterPlan;
 use super::names::{Names, is_pattern};
-use crate::fds::Naming;
-use crate::kind::Kind;
-use crate::source::Recording;
 use crate::suggest::{hint, nearest};
 use crate::text::escape;
-use crate::threads::trim;
 
 /// Most names that are looked at.
 const NAMES_MAX: usize = 1 << 16;
@@ -31,7 +31,7 @@ pub struct Seen {
 
 impl Seen {
     /// Takes in all of whom a recording knows.
-    pub fn add(&mut self, recording: &Recording) {
+    pub fn add(&mut self, recording: &PageSet) {
         for (tid, tgid, name) in recording.threads().known() {
             self.thread(tid, tgid, name);
         }

@@ -2,9 +2,9 @@
 //! wherever they happened.
 
 use flightrec_format::meta::{Lacking, Meta};
+use flightrec_reader::kind::Kind;
 
 use super::Filter;
-use crate::kind::Kind;
 
 impl Filter {
     /// What the recorded kernel lacked of the kinds of event that the filter asks for.

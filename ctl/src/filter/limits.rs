@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::source::history::Only;
+use flightrec_reader::source::history::Only;
 
 /// It becomes known between two stretches of a window; the filter of the pass that goes through
 /// all of them learns it then.

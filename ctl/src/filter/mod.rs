@@ -33,6 +33,11 @@ use flightrec_analysis::{Failures, is_restart};
 use flightrec_format::abi::kinds::{IoSubmit, Unit};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Body, Call, Event, Text};
+use flightrec_reader::fds::FdNames;
+use flightrec_reader::kind::{Kind, Kinds};
+use flightrec_reader::pipeline::ends::CallEnd;
+use flightrec_reader::pipeline::{CallFacts, Part};
+use flightrec_reader::threads::Threads;
 
 use self::calls::CallSet;
 pub use self::doubts::{Joined, Reading, doubts};
@@ -44,11 +49,6 @@ pub use self::plan::{FilterError, FilterPlan};
 pub use self::seeker::Seeker;
 pub use self::spec::FilterSpec;
 pub use self::stretch::StretchFacts;
-use crate::fds::FdNames;
-use crate::kind::{Kind, Kinds};
-use crate::pipeline::ends::CallEnd;
-use crate::pipeline::{CallFacts, Part};
-use crate::threads::Threads;
 
 /// A filter whose names are looked up. Empty sets want everything.
 #[derive(Debug, Clone)]
@@ -300,7 +300,7 @@ impl Filter {
 
     /// A name that begins or ends with this event counts as well.
     fn named_comm(&self, event: &Event) -> bool {
-        let has = |comm| self.comms.has(crate::threads::trim(comm));
+        let has = |comm| self.comms.has(flightrec_reader::threads::trim(comm));
         match &event.body {
             Body::Fork(fork) => has(&fork.comm),
             Body::Exec { exec, .. } => has(&exec.comm),

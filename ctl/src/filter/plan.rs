@@ -7,6 +7,8 @@ use thiserror::Error;
 use flightrec_analysis::Failures;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::meta::Meta;
+use flightrec_reader::kind::{Kind, Kinds};
+use flightrec_reader::window::nanos;
 
 use super::calls::CallNames;
 use super::class::Class;
@@ -14,9 +16,7 @@ use super::paths::{self, Paths};
 use super::spec::FilterSpec;
 use super::{Filter, Limits, Names, errors, tracepoints};
 use super::{devices, groups};
-use crate::kind::{Kind, Kinds};
 use crate::suggest::{hint, nearest};
-use crate::window::nanos;
 
 /// A filter as typed; calls and control groups are still names, which only a recording can explain.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -7,11 +7,11 @@ use flightrec_format::decode::{Body, Event};
 use flightrec_format::kept::{ANYONE, LeftOut, YOUNG};
 use flightrec_format::merge::Merge;
 use flightrec_format::ring::LaneStream;
+use flightrec_reader::left_out::LeftOuts;
+use flightrec_reader::source::PageSet;
+use flightrec_reader::threads::Threads;
 
 use super::Filter;
-use crate::left_out::LeftOuts;
-use crate::source::Recording;
-use crate::threads::Threads;
 
 /// The processes of a recording that a filter may mean by a name, a tree or a group: any bearer of
 /// a process's id at any time.
@@ -26,7 +26,7 @@ pub struct Meant {
 
 impl Filter {
     /// The processes of a recording that it may mean.
-    pub fn meant(&self, recording: &Recording) -> Meant {
+    pub fn meant(&self, recording: &PageSet) -> Meant {
         let mut meant = Meant::default();
         if (self.comms.is_empty(), self.trees.is_empty(), self.groups.is_empty())
             == (true, true, true)

@@ -3,13 +3,13 @@
 use flightrec_analysis::is_restart;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::meta::Meta;
+use flightrec_reader::kind::{Kind, Kinds};
+use flightrec_reader::pipeline::choice::UNTIMED_NS;
+use flightrec_reader::source::history::{Names, Sought};
 use flightrec_store::search::Missing;
 use rustc_hash::FxHashSet;
 
 use super::{Filter, FilterPlan, Names as CommNames, paths};
-use crate::kind::{Kind, Kinds};
-use crate::pipeline::choice::UNTIMED_NS;
-use crate::source::history::{Names, Sought};
 
 /// What a filter asks, looked up in one recording.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use flightrec_reader::kind::Kind;
 
 use super::names::comm;
-use crate::kind::Kind;
 use crate::value::{id, stretch};
 
 /// Which events are wanted, as typed, for every command that shows events; what is empty wants

@@ -2,10 +2,10 @@
 
 use flightrec_analysis::CallId;
 use flightrec_format::decode::{Body, Call, Event};
+use flightrec_reader::pipeline::Took;
+use flightrec_reader::threads::Threads;
 
 use super::Filter;
-use crate::pipeline::Took;
-use crate::threads::Threads;
 
 /// What a filter asks of a stretch.
 #[derive(Debug, Clone, Copy)]

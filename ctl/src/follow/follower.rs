@@ -3,13 +3,13 @@
 use flightrec_format::decode::Page;
 use flightrec_format::live::clock::monotonic;
 use flightrec_format::ring::LaneStream;
+use flightrec_reader::control::ControlError;
+use flightrec_reader::source::Origin;
+use flightrec_reader::source::{self, Live, News, PageSet, SourceError};
+use flightrec_reader::window::Window;
+use flightrec_reader::window::with_leads;
 
 use super::tail::{Round, Tail};
-use crate::control::ControlError;
-use crate::source::Origin;
-use crate::source::{self, Live, News, Recording, SourceError};
-use crate::window::Window;
-use crate::window::with_leads;
 
 /// How long an event must be old to be taken, ns: an exit folds into its entry up to 1.05 ms later
 /// ([`flightrec_format::abi::record::fold`]), and a CPU may be held up between reading the clock
@@ -42,7 +42,7 @@ pub struct Follower {
 #[derive(Debug)]
 pub struct Beginning {
     /// What was recorded shortly before, with all that names need.
-    pub recording: Recording,
+    pub recording: PageSet,
     /// The moment, ns of `CLOCK_MONOTONIC`.
     pub now: u64,
     /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns.
@@ -135,7 +135,7 @@ impl Follower {
 
     /// Reads the recording as any command does; and how far the wall clock is ahead of
     /// `CLOCK_MONOTONIC`, ns.
-    pub fn read(&mut self, window: Window) -> Result<(Recording, i64), SourceError> {
+    pub fn read(&mut self, window: Window) -> Result<(PageSet, i64), SourceError> {
         let mut source = source::open_live(&self.origin)?;
         let wall_offset = source.clock().wall_offset;
         Ok((source.read(window)?, wall_offset))

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use flightrec_format::abi::record::{Abi, NR_INVALID};
 use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::Call;
+use flightrec_reader::fds::FdNames;
+use flightrec_reader::names::{NUMBERS, errno};
 
 use super::{escape, value};
-use crate::fds::FdNames;
-use crate::names::{NUMBERS, errno};
 use crate::text::argument::{self, Kind, Number};
 use crate::text::call::{Result, bare_name};
 use crate::text::devices::Devices;

@@ -8,23 +8,23 @@ use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::meta::{Lacking, Meta, SwitchedOff};
 use flightrec_format::ring::{Gap, Reason};
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::coverage::unknown::Unknown;
+use flightrec_reader::kind::Kind;
+use flightrec_reader::pipeline::Doubt;
+use flightrec_reader::source::trust;
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::window::Window;
 
 use super::Aside;
 use super::clock::Clock;
-use crate::coverage::Report;
-use crate::coverage::unknown::Unknown;
-use crate::kind::Kind;
-use crate::pipeline::Doubt;
 use crate::render::Following;
 use crate::schema::SCHEMA_VERSION;
-use crate::source::anchor;
 use crate::text::printable;
-use crate::wall::WallClock;
-use crate::window::Window;
 
 /// The first line.
 #[derive(Serialize)]
-struct Coverage {
+struct CoverageLine {
     event: &'static str,
     schema_version: u32,
     #[serde(flatten)]
@@ -213,9 +213,9 @@ pub fn gap_line(gap: &Gap, wall: &mut WallClock) -> String {
 }
 
 /// The first line of a dump in JSON, with its end.
-pub fn line(report: &Report, meta: &Meta, wall: &mut WallClock) -> String {
+pub fn line(report: &Coverage, meta: &Meta, wall: &mut WallClock) -> String {
     let mut times = Times { wall, clock: Clock::new() };
-    let line = Coverage {
+    let line = CoverageLine {
         event: "coverage",
         schema_version: SCHEMA_VERSION,
         span: times.span(report.window.from, report.window.until),
@@ -240,7 +240,7 @@ pub fn line(report: &Report, meta: &Meta, wall: &mut WallClock) -> String {
         detached: report.detached.iter().map(|(from, until)| times.span(*from, *until)).collect(),
         detached_untold_ns: report.untold,
         undecided: report.doubts.iter().map(|doubt| times.doubt(doubt)).collect(),
-        disputed_by: anchor::hex(&report.disputed_by),
+        disputed_by: trust::hex(&report.disputed_by),
         switched_off: report.switched_off.iter().map(switched_off).collect(),
         lacking: report.lacking.iter().map(lacking).collect(),
         recording: Recorded {
@@ -256,7 +256,7 @@ pub fn line(report: &Report, meta: &Meta, wall: &mut WallClock) -> String {
 }
 
 /// A line for each gap, in order of the time where it falls in the window.
-pub fn gap_lines(report: &Report, wall: &mut WallClock) -> Vec<Aside> {
+pub fn gap_lines(report: &Coverage, wall: &mut WallClock) -> Vec<Aside> {
     let mut times = Times { wall, clock: Clock::new() };
     let line = |gap: &Gap| {
         // One that began before is told where the window begins.
@@ -268,7 +268,7 @@ pub fn gap_lines(report: &Report, wall: &mut WallClock) -> Vec<Aside> {
     report.gaps().into_iter().map(line).collect()
 }
 
-fn lane_json(report: &Report, lane: Lane) -> LaneCoverage {
+fn lane_json(report: &Coverage, lane: Lane) -> LaneCoverage {
     LaneCoverage {
         lane: lane.name(),
         complete_cpus: report.complete_cpus(lane),
@@ -388,15 +388,15 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::pipeline::testing::detached_recording;
     use crate::text::coverage::lines;
+    use flightrec_reader::pipeline::testing::detached_recording;
 
     const S: u64 = 1_000_000_000;
 
     #[test]
     fn a_window_with_an_untold_stretch_has_no_system_calls_complete() {
         let recording = detached_recording(&[(10, 0), (12, 0), (20, 6)]);
-        let report = Report::new(&recording, Window { from: 11 * S, until: 19 * S }, 21 * S);
+        let report = Coverage::new(&recording, Window { from: 11 * S, until: 19 * S }, 21 * S);
         let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC).join("\n");
         assert!(
             !report.is_complete() && lines.contains("system calls were detached for 6.0 s more"),

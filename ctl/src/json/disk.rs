@@ -1,6 +1,7 @@
 //! Requests to disks: what is known of one, and what those of a call or a wait come to.
 
-use crate::pipeline::{DiskUse, Request};
+use flightrec_reader::pipeline::{DiskUse, Request};
+
 use crate::text::number::decimal;
 
 /// `,"queue_ns":…,"service_ns":…,"issued_by":…`, of which what is not known is absent.

@@ -2,10 +2,10 @@
 
 use flightrec_format::abi::kinds::{Function, Kind};
 use flightrec_format::decode::Plain;
+use flightrec_reader::binaries::ProbedFunctions;
+use flightrec_reader::pipeline::FunctionCall;
 
 use super::value;
-use crate::binaries::ProbedFunctions;
-use crate::pipeline::FunctionCall;
 use crate::text::number::decimal;
 
 /// `,"function":…,"path":…,"build_id":…,"depth":…,"duration_ns":…`, of which what is not known is

@@ -33,15 +33,15 @@ use flightrec_format::meta::Meta;
 use flightrec_format::published::Tracepoints;
 use flightrec_format::symbols::Symbols;
 use flightrec_format::trace_context::TraceContext;
+use flightrec_reader::binaries::{Binaries, ProbedFunctions};
+use flightrec_reader::fds::Naming;
+use flightrec_reader::pipeline::{EventContext, Wake};
 
 use self::call::Calls;
 use self::clock::Stamps;
 use self::contained::Contained;
 pub use self::format::Format;
 use self::sched::Thread;
-use crate::binaries::{Binaries, ProbedFunctions};
-use crate::fds::Naming;
-use crate::pipeline::{EventContext, Wake};
 use crate::text::number::{decimal, hex_digits};
 use crate::text::plan::Plans;
 use crate::text::recent::Recent;

@@ -2,10 +2,10 @@
 
 use flightrec_format::abi::kinds::{IoComplete, IoSubmit, Kind};
 use flightrec_format::decode::{Plain, Text};
+use flightrec_reader::fds::FdNames;
+use flightrec_reader::pipeline::Operation;
 
 use super::{fields, value};
-use crate::fds::FdNames;
-use crate::pipeline::Operation;
 use crate::text::devices::Devices;
 use crate::text::number::decimal;
 use crate::text::ring::{makes_descriptor, name_of_fd, path_key};

@@ -4,9 +4,9 @@ use flightrec_format::abi::record::sample::UserFrame;
 use flightrec_format::abi::record::stack::Status;
 use flightrec_format::decode::Sample;
 use flightrec_format::symbols::Symbols;
+use flightrec_reader::binaries::Binaries;
 
 use super::{stack, value};
-use crate::binaries::Binaries;
 use crate::text::number::decimal;
 use crate::text::sample::mode;
 

@@ -2,10 +2,10 @@
 
 use flightrec_analysis::State;
 use flightrec_format::abi::record::{Comm, WakeContext};
+use flightrec_reader::names::TASK_STATE;
+use flightrec_reader::pipeline::Wake;
 
 use super::value;
-use crate::names::TASK_STATE;
-use crate::pipeline::Wake;
 use crate::text::names::flags;
 use crate::text::number::decimal;
 

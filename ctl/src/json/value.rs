@@ -2,11 +2,11 @@
 
 use flightrec_format::abi::record::{Comm, StringStatus};
 use flightrec_format::decode::Text;
+use flightrec_reader::threads::trim;
 
 use super::escape;
 use crate::text::argument::Number;
 use crate::text::number::{decimal, hex};
-use crate::threads::trim;
 
 /// The greatest number that every JSON reader takes exactly (2^53: a double's mantissa).
 const EXACT: u64 = 1 << 53;

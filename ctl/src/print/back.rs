@@ -3,16 +3,16 @@
 use std::io::{self, Write};
 
 use flightrec_format::decode::Event;
+use flightrec_reader::pipeline::Resolver;
+use flightrec_reader::pipeline::delay::Findings;
+use flightrec_reader::source::PageSet;
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::windows::Windows;
 
 use super::batch::FromFront;
 use super::lines::Lines;
 use crate::filter::Filter;
-use crate::pipeline::Resolver;
-use crate::pipeline::delay::Findings;
 use crate::render::Render;
-use crate::source::Recording;
-use crate::wall::WallClock;
-use crate::windows::Windows;
 
 /// Shows the events that are wanted.
 pub(super) struct Back {
@@ -23,7 +23,7 @@ pub(super) struct Back {
 impl Back {
     /// Starts where `recording` does.
     pub(super) fn new(
-        recording: &Recording,
+        recording: &PageSet,
         windows: Windows,
         filter: &Filter,
         wall: WallClock,

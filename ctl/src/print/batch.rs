@@ -8,10 +8,10 @@ use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 
 use flightrec_format::decode::Event;
 use flightrec_format::merge::{Merge, Stream};
+use flightrec_reader::pipeline::delay::Item;
+use flightrec_reader::pipeline::front::Front;
 
 use super::packed::Packed;
-use crate::pipeline::delay::Item;
-use crate::pipeline::front::Front;
 
 /// Events in a batch: some 45 KB, so that all that go round stay in a CPU's cache. Whoever waits
 /// for the other thread is woken at each, which takes as long as some dozens of lines.

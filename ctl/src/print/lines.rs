@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use flightrec_format::decode::Event;
+use flightrec_reader::pipeline::{EventContext, Sink};
 
-use crate::pipeline::{EventContext, Sink};
 use crate::render::Render;
 
 /// Bytes that are written at once.

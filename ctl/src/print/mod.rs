@@ -4,7 +4,7 @@
 //! lanes ─> merge ─> pairing, placement ─> delay line ─┬─> run queues, names ─> filter ─> text
 //!           front                                     │               back
 //! ```
-//! Each thread has one half ([`crate::pipeline`] has the parts of both). Complete events go from
+//! Each thread has one half ([`flightrec_reader::pipeline`] has the parts of both). Complete events go from
 //! the first to the second in batches, which go round (`batch`).
 
 mod back;
@@ -20,26 +20,26 @@ use std::thread;
 
 use flightrec_format::decode::Event;
 use flightrec_format::merge::{Merge, Stream};
+use flightrec_reader::coverage;
+use flightrec_reader::fds::Naming;
+use flightrec_reader::holes::Holes;
+use flightrec_reader::pipeline::delay::Item;
+use flightrec_reader::pipeline::front::Front;
+use flightrec_reader::pipeline::{Doubt, Doubts, Since, events};
+use flightrec_reader::source::PageSet;
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::window::{Window, with_leads};
+use flightrec_reader::windows::Windows;
 
 use self::back::Back;
-use crate::coverage;
-use crate::fds::Naming;
 use crate::filter::{Filter, Joined};
-use crate::holes::Holes;
-use crate::pipeline::delay::Item;
-use crate::pipeline::front::Front;
-use crate::pipeline::{Doubt, Doubts, Since, events};
 use crate::render::{Render, Start};
-use crate::source::Recording;
-use crate::wall::WallClock;
-use crate::window::{Window, with_leads};
-use crate::windows::Windows;
 
 /// From so many pages on two threads are worth their while: what one renders in some ms.
 const PAGES_FOR_TWO: usize = 64;
 /// Writes the windows' events that the filter wants, and returns how many there were.
 pub fn run<W: Write>(
-    recording: &Recording,
+    recording: &PageSet,
     windows: impl Into<Windows>,
     filter: &Filter,
     wall: WallClock,
@@ -50,7 +50,7 @@ pub fn run<W: Write>(
 }
 
 /// Whether two threads are worth their while.
-fn pays(recording: &Recording) -> bool {
+fn pays(recording: &PageSet) -> bool {
     let pages: usize = recording.streams.iter().map(|stream| stream.pages().len()).sum();
     pages >= PAGES_FOR_TWO && thread::available_parallelism().map_or(1, NonZero::get) >= 2
 }
@@ -58,7 +58,7 @@ fn pays(recording: &Recording) -> bool {
 /// The same, on two threads or on this one alone.
 fn run_on<W: Write>(
     on_two: bool,
-    recording: &Recording,
+    recording: &PageSet,
     windows: Windows,
     filter: &Filter,
     wall: WallClock,
@@ -94,7 +94,7 @@ impl Going {
     /// Starts where `recording` does; `holes`: when system calls may be missing in what is read of
     /// it.
     pub fn new(
-        recording: &Recording,
+        recording: &PageSet,
         holes: Holes,
         windows: Windows,
         filter: &Filter,
@@ -125,7 +125,7 @@ impl Going {
     /// after it.
     pub fn run<W: Write>(
         self,
-        recording: &Recording,
+        recording: &PageSet,
         (from, until): (u64, u64),
         goes_on: bool,
         out: &mut W,
@@ -205,7 +205,7 @@ impl Pass {
     /// Starts where `recording` does: with its whole task lane still to come. Prints what the
     /// filter wants of the window.
     pub fn new(
-        recording: &Recording,
+        recording: &PageSet,
         window: Window,
         filter: &Filter,
         wall: WallClock,

@@ -9,7 +9,7 @@ use std::mem;
 use flightrec_format::abi::record::{Abi, WakeContext};
 use flightrec_format::decode::{Body, Call, Event};
 
-use crate::pipeline::delay::{Began, Findings, Item};
+use flightrec_reader::pipeline::delay::{Began, Findings, Item};
 
 /// Events in order, with what was found out about them.
 #[derive(Debug, Default)]
@@ -343,10 +343,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::pipeline::testing::{fork, text};
     use flightrec_format::abi::record::StringStatus;
     use flightrec_format::abi::record::stack::Status;
     use flightrec_format::decode::Stack;
+    use flightrec_reader::pipeline::testing::{fork, text};
 
     fn calls() -> impl Strategy<Value = Call> {
         let abi = prop::sample::select(vec![Abi::Native, Abi::Compat, Abi::X32]);

@@ -1,5 +1,8 @@
 //! The whole pass: over anything at all, and the same on several threads as on one.
 
+use flightrec_reader::pipeline::testing::{call, event, switch, text as text_of, waking};
+use flightrec_reader::pipeline::{EventContext, Merging, Wants};
+use flightrec_reader::source::Collector;
 use proptest::prelude::*;
 
 use super::batch::{BATCH, WAITING};
@@ -7,9 +10,6 @@ use super::lines::BUFFER;
 use super::*;
 use crate::filter::FilterPlan;
 use crate::json::{self, Aside};
-use crate::pipeline::testing::{call, event, switch, text as text_of, waking};
-use crate::pipeline::{EventContext, Merging, Wants};
-use crate::source::Collector;
 use crate::text::{self, Options};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::StringStatus;
@@ -76,7 +76,7 @@ proptest! {
 }
 
 /// What [`Pass`] writes of a recording.
-fn one_thread(recording: &Recording, renderer: Box<dyn Render>) -> Vec<u8> {
+fn one_thread(recording: &PageSet, renderer: Box<dyn Render>) -> Vec<u8> {
     let filter = FilterPlan::all().resolve(&recording.meta).unwrap();
     let events = Merge::new(recording.streams.iter().map(LaneStream::events));
     let mut out = Vec::new();
@@ -90,7 +90,7 @@ fn one_thread(recording: &Recording, renderer: Box<dyn Render>) -> Vec<u8> {
 
 /// Calls of two threads on two CPUs, some of which wake the other: `n` rounds. They open files,
 /// read them and close them.
-fn recording(n: u64) -> Recording {
+fn recording(n: u64) -> PageSet {
     let call_of = |nr, name: &str, first: &str| Syscall {
         nr,
         name: name.into(),

@@ -8,10 +8,10 @@ use flightrec_format::abi::kinds::{IoComplete, Kind};
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::Body;
 use flightrec_reader::Session;
+use flightrec_reader::names::NUMBERS;
 use flightrec_sums::model::Table;
 
 use super::{Column, Extra, Facts, Key, Needs, Report, Seen, Shape, Sums, Unit};
-use crate::names::NUMBERS;
 
 const READ: usize = 0;
 const WRITTEN: usize = 1;

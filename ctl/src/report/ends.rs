@@ -5,15 +5,15 @@ use flightrec_analysis::CallId;
 use flightrec_analysis::groups::Sum;
 use flightrec_format::abi::record::Abi;
 use flightrec_reader::Session;
+use flightrec_reader::holes::Holes;
+use flightrec_reader::pipeline::ends::{CallEnd, Ends, TakeEnds, workers};
+use flightrec_reader::source::PageSet;
+use flightrec_reader::windows::Windows;
 use rustc_hash::FxHashMap;
 
 use super::calls::Calls;
 use super::{Facts, Key, Report, Sums};
 use crate::filter::Filter;
-use crate::holes::Holes;
-use crate::pipeline::ends::{CallEnd, Ends, TakeEnds, workers};
-use crate::source::Recording;
-use crate::windows::Windows;
 
 /// By what ends of calls are grouped without anything else.
 const KEYS: [Key; 4] = [Key::Syscall, Key::Errno, Key::Cpu, Key::Tid];
@@ -82,7 +82,7 @@ impl EndSums {
     /// Adds up a stretch: what ends from one moment on until another, within the windows.
     pub(super) fn add(
         &mut self,
-        recording: &Recording,
+        recording: &PageSet,
         moments: (u64, u64),
         windows: &Windows,
         to: &mut Sums,

@@ -3,9 +3,9 @@
 use flightrec_analysis::groups::Order;
 use flightrec_format::abi::kinds::{Interrupt, Kind};
 use flightrec_format::decode::Body;
+use flightrec_reader::threads::trim;
 
 use super::{Column, Facts, Key, Needs, Report, Seen, Shape, Sums, Unit};
-use crate::threads::trim;
 
 /// The table of interrupts.
 pub(super) static SHAPE: Shape = Shape {

@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use flightrec_reader::names::errno;
+use flightrec_reader::source::HistoryPlace;
+use flightrec_reader::source::snapshots::directory;
+use flightrec_reader::window::Edge;
 use flightrec_store::{Store, read_header};
 use flightrec_sums::file::BlockHeader;
 use flightrec_sums::history::{self, Dated};
@@ -20,11 +24,7 @@ use super::pass::Scope;
 use super::table::Period;
 use super::{Key, Report, Sums};
 use crate::filter::FilterSpec;
-use crate::names::errno;
 use crate::options::past::Past;
-use crate::source::HistoryPlace;
-use crate::source::snapshots::directory;
-use crate::window::Edge;
 use flightrec_format::human::counted;
 
 /// A recording's boot.
@@ -143,8 +143,8 @@ fn state_dir(place: &HistoryPlace) -> Option<(PathBuf, bool)> {
     match place {
         HistoryPlace::Recorder { origin, state_dir } => {
             let runtime_dir = match origin {
-                crate::source::Origin::Daemon { runtime_dir, .. } => runtime_dir.clone(),
-                crate::source::Origin::Pinned { .. } => return None,
+                flightrec_reader::source::Origin::Daemon { runtime_dir, .. } => runtime_dir.clone(),
+                flightrec_reader::source::Origin::Pinned { .. } => return None,
             };
             let snapshots = directory(&runtime_dir, state_dir.as_deref()).ok()?;
             Some((snapshots.parent()?.to_owned(), true))

@@ -40,6 +40,10 @@ use flightrec_analysis::CallId;
 use flightrec_analysis::reason::Reason;
 use flightrec_analysis::stretches::{Ran, Stretch};
 use flightrec_format::decode::{Body, Event};
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::pipeline::EventContext;
+use flightrec_reader::source::PageSet;
+use flightrec_reader::threads::{Threads, trim};
 use flightrec_sums::model::{Cell, Group, Table as SumsTable};
 
 pub use self::calls::Calls;
@@ -50,10 +54,6 @@ pub use self::several::{SHAPE as WHOLE, Several};
 pub use self::shape::{Column, Extra, Needs, Shape, Unit};
 pub use self::sums::Sums;
 pub use self::table::{Period, Table, Value, figures, window};
-use crate::coverage::Report as Coverage;
-use crate::pipeline::EventContext;
-use crate::source::Recording;
-use crate::threads::{Threads, trim};
 
 /// An event, with what is known of it.
 pub struct Seen<'a> {
@@ -105,7 +105,7 @@ pub struct Part<'a> {
     /// ns of it that are within the window.
     pub ns: u64,
     /// From when to when, ns of `CLOCK_MONOTONIC`.
-    pub within: crate::window::Window,
+    pub within: flightrec_reader::window::Window,
     /// Who it is.
     pub facts: Facts<'a>,
     /// Of a wait for a CPU: who ran there, and for how long.
@@ -120,7 +120,7 @@ pub trait Report {
     fn shape(&self) -> &'static Shape;
 
     /// What a recording, or a stretch of one, has of the window, before its events.
-    fn coverage(&mut self, _recording: &Recording, _reports: &[Coverage]) {}
+    fn coverage(&mut self, _recording: &PageSet, _reports: &[Coverage]) {}
 
     /// Whether it counts nothing but the ends of calls, and which.
     fn of_ends(&self) -> Option<Calls> {

@@ -8,8 +8,8 @@ use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Call, Text};
 use flightrec_format::meta::Meta;
 
-use crate::fds::FdNames;
-use crate::names::{Calls, is_descriptor, is_path};
+use flightrec_reader::fds::FdNames;
+use flightrec_reader::names::{Calls, is_descriptor, is_path};
 
 /// What a system call is about.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +40,7 @@ impl Abouts {
     pub(super) fn new(meta: &Meta) -> Self {
         let calls = Calls::new(meta);
         let table = |abi| {
-            let of = |call: &Option<crate::names::Call<'_>>| {
+            let of = |call: &Option<flightrec_reader::names::Call<'_>>| {
                 let arguments = call.and_then(|call| call.arguments).unwrap_or_default();
                 let name = call.map_or("", |call| call.name);
                 let place = |is: &dyn Fn(&flightrec_format::meta::Argument) -> bool| {

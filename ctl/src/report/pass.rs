@@ -7,6 +7,18 @@ use jiff::tz::TimeZone;
 
 use flightrec_format::merge::Merge;
 use flightrec_reader::Session;
+use flightrec_reader::coverage::{self, Coverage};
+use flightrec_reader::fds::Naming;
+use flightrec_reader::left_out::LeftOuts;
+use flightrec_reader::pipeline::front::Front;
+use flightrec_reader::pipeline::{Merging, Resolver, Since, Wants};
+use flightrec_reader::source::PageSet;
+use flightrec_reader::source::history::{
+    self, Chapter, Chosen, Foretold, Go, Names, Needs, Sought, Visitor,
+};
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::window::{Window, with_leads};
+use flightrec_reader::windows::Windows;
 
 use super::ends::EndSums;
 use super::minutes::{Minutes, SumsTold, Wanted};
@@ -14,21 +26,11 @@ use super::stage::{Marked, Stage, To};
 use super::table::{Period, Table};
 use super::{Key, Report, Sums};
 use crate::announce::announce;
-use crate::coverage::{self, Report as Coverage};
-use crate::fds::Naming;
 use crate::filter::{Filter, FilterError, FilterPlan, Joined, Reading, doubts};
-use crate::left_out::LeftOuts;
 use crate::narrowing::Narrowing;
 use crate::options::kernel_dump::KernelDump;
 use crate::options::past::Past;
-use crate::pipeline::front::Front;
-use crate::pipeline::{Merging, Resolver, Since, Wants};
-use crate::source::Recording;
-use crate::source::history::{self, Chapter, Chosen, Foretold, Go, Names, Needs, Sought, Visitor};
 use crate::text::coverage::Telling;
-use crate::wall::WallClock;
-use crate::window::{Window, with_leads};
-use crate::windows::Windows;
 
 /// What is added up, of what.
 #[derive(Debug, Clone, PartialEq)]
@@ -212,9 +214,9 @@ impl<'a> Pass<'a> {
     }
 
     /// What of a window is after the sums.
-    fn after_sums(&self, recording: &Recording, windows: Windows) -> Windows {
+    fn after_sums(&self, recording: &PageSet, windows: Windows) -> Windows {
         let Some(minutes) = &self.minutes else { return windows };
-        let from = minutes.seam(&crate::boots::of_meta(&recording.meta));
+        let from = minutes.seam(&flightrec_reader::boots::of_meta(&recording.meta));
         let hull = windows.hull();
         let at = from.min(hull.until).max(hull.from);
         let rest = windows.within(Window { from: at, until: u64::MAX });
@@ -312,8 +314,8 @@ impl<'a> Pass<'a> {
 
     fn begin(
         &self,
-        recording: &Recording,
-        holes: crate::holes::Holes,
+        recording: &PageSet,
+        holes: flightrec_reader::holes::Holes,
         shown: &Windows,
         filter: &Filter,
         wall: WallClock,
@@ -421,7 +423,7 @@ impl OfEvents {
     /// Takes the events of a stretch.
     fn run(
         &mut self,
-        recording: &Recording,
+        recording: &PageSet,
         (from, until): (u64, u64),
         report: &mut dyn Report,
         sums: &mut Sums,
@@ -456,7 +458,7 @@ impl OfEvents {
 
 /// The coverage of each part of a chapter's window.
 fn reports(
-    recording: &Recording,
+    recording: &PageSet,
     windows: &Windows,
     now: u64,
     filter: &Filter,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use flightrec_analysis::groups::Order;
 use flightrec_format::decode::{Body, Sample};
 use flightrec_reader::Session;
+use flightrec_reader::binaries::Binaries;
 
 use super::{Column, Extra, Facts, Key, Needs, Report, Seen, Shape, Sums, Unit};
-use crate::binaries::Binaries;
 use crate::text::sample;
 use crate::text::stack::is_entry;
 

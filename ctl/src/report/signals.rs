@@ -4,10 +4,10 @@ use flightrec_analysis::groups::Order;
 use flightrec_format::abi::field::Value;
 use flightrec_format::abi::kinds::{Kind, SignalGenerate};
 use flightrec_format::decode::Body;
+use flightrec_reader::names::signal;
+use flightrec_reader::threads::trim;
 
 use super::{Column, Facts, Key, Needs, Report, Seen, Shape, Sums, Unit};
-use crate::names::signal;
-use crate::threads::trim;
 
 /// The table of signals.
 pub(super) static SHAPE: Shape = Shape {

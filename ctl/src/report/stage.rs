@@ -13,17 +13,17 @@ use flightrec_format::abi::kinds::{BlockComplete, Kind};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Body, Event, Page};
 use flightrec_format::ring::{Gap, LaneStream};
+use flightrec_reader::fds::FdNames;
+use flightrec_reader::pipeline::{CallFacts, Choice, EventContext, Part as Missing, Sink};
+use flightrec_reader::source::PageSet;
+use flightrec_reader::threads::{Threads, trim};
+use flightrec_reader::window::{Window, with_leads};
+use flightrec_reader::windows::Windows;
 use rustc_hash::FxHashMap;
 
 use super::origin::Abouts;
 use super::{Facts, Key, Part, Report, Seen, Sums, Told};
-use crate::fds::FdNames;
 use crate::filter::{Filter, StretchFacts};
-use crate::pipeline::{CallFacts, Choice, EventContext, Part as Missing, Sink};
-use crate::source::Recording;
-use crate::threads::{Threads, trim};
-use crate::window::{Window, with_leads};
-use crate::windows::Windows;
 
 /// How long before a wakeup out of an interrupt the end of a request may be that it is due to, ns:
 /// the work between the two is done in the same interrupt.
@@ -93,7 +93,7 @@ pub(super) struct Stage {
 impl Stage {
     /// Of a recording.
     pub(super) fn new(
-        recording: &Recording,
+        recording: &PageSet,
         windows: Windows,
         filter: &Filter,
         report: &dyn Report,
@@ -129,7 +129,7 @@ impl Stage {
     }
 
     /// A stretch of pages comes, with these events.
-    pub(super) fn expect(&mut self, recording: &Recording, windows: Windows, read: Window) {
+    pub(super) fn expect(&mut self, recording: &PageSet, windows: Windows, read: Window) {
         self.windows = windows;
         if self.stretches.is_some() {
             let gaps = recording.streams.iter().flat_map(LaneStream::gaps);
@@ -287,7 +287,7 @@ impl Stage {
 }
 
 /// From when on the events of scheduling of all CPUs are there, but for gaps: `lead` at the latest.
-fn scheduling_from(recording: &Recording, lead: u64) -> u64 {
+fn scheduling_from(recording: &PageSet, lead: u64) -> u64 {
     let streams = recording.streams.iter().rev().filter(|of| of.lane() == Lane::Sched);
     let streams: FxHashMap<u16, &LaneStream> = streams.map(|of| (of.cpu(), of)).collect();
     let begins = recording.meta.cpus.iter().map(|cpu| {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use flightrec_analysis::groups::{Groups, KEYS, Keys, Ranked, Sum, UNKNOWN, Words};
+use flightrec_reader::names::errno;
 use flightrec_reader::{Container, Session, unit};
 
 use super::table::TableWords;
 use super::{Facts, Key, Shape};
-use crate::names::errno;
 use crate::text::devices::Devices;
 
 /// Sums by group.

@@ -14,16 +14,16 @@ use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event, Plain};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Lanes, Meta, Syscall};
+use flightrec_reader::fds::Naming;
+use flightrec_reader::pipeline::testing::{call, comm, enter, event, exit, fork, switch, waking};
+use flightrec_reader::source::history::Chapter;
+use flightrec_reader::source::{Clock, Collector, HistoryPlace, HistoryPlan, PageSet};
+use flightrec_reader::window::Edge;
 
 use super::pass::{Pass, Scope};
 use super::{ALL, Facts, Key, ReportKind, Sums, Table, csv, folded, json, of, text};
-use crate::fds::Naming;
 use crate::filter::{FilterPlan, FilterSpec};
 use crate::options::past::Past;
-use crate::pipeline::testing::{call, comm, enter, event, exit, fork, switch, waking};
-use crate::source::history::Chapter;
-use crate::source::{Clock, Collector, HistoryPlace, HistoryPlan, Recording};
-use crate::window::Edge;
 
 #[test]
 fn every_shape_has_its_report() {
@@ -52,7 +52,7 @@ fn meta() -> Meta {
     }
 }
 
-fn recording(events: &[Event]) -> Recording {
+fn recording(events: &[Event]) -> PageSet {
     let mut collector = Collector::new(meta());
     for lane in Lane::RINGS {
         let mut writer = PageWriter::new(1, lane, 0, 0);
@@ -74,7 +74,7 @@ fn report_of(name: &str, by: &[Key], events: &[Event], filter: FilterSpec) -> Ta
 
 /// A report of a window up to `now`, which is when the recording was read.
 fn table_of(
-    recording: Recording,
+    recording: PageSet,
     since: Edge,
     now: u64,
     (name, by, filter): (&str, &[Key], FilterSpec),

@@ -3,6 +3,11 @@
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::{Call, Text};
+use flightrec_reader::fds::{FdNames, is_socket};
+use flightrec_reader::names::{
+    FILE_TYPE, FcntlArgument, PERSONALITY, Set, fcntl_argument, may_create, protocol, signal,
+    socket_option,
+};
 
 use super::escape::{escape, quote_text};
 use super::ioctl;
@@ -10,11 +15,6 @@ use super::names::flags;
 use super::number::{Short, decimal, hex, hex_or_zero, mode};
 use super::plain::plain;
 use super::pointee;
-use crate::fds::{FdNames, is_socket};
-use crate::names::{
-    FILE_TYPE, FcntlArgument, PERSONALITY, Set, fcntl_argument, may_create, protocol, signal,
-    socket_option,
-};
 
 /// How an argument reads. 32-bit kinds look at the lower half only: what a register holds above an
 /// `int` is garbage.

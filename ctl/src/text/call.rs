@@ -3,14 +3,14 @@
 use flightrec_analysis::is_restart;
 use flightrec_format::abi::record::{self, Abi, NR_INVALID};
 use flightrec_format::decode::Call;
+use flightrec_reader::fds::FdNames;
+use flightrec_reader::names::{PERSONALITY, errno};
 
 use super::argument::{self, Kind};
 use super::names::flags;
 use super::number::{decimal, duration, hex, hex_or_zero, mode};
 use super::paint::Paint;
 use super::plan::{Plan, Plans, Returns};
-use crate::fds::FdNames;
-use crate::names::{PERSONALITY, errno};
 
 /// `name(arguments)`
 pub(super) fn bare(plans: &Plans, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {

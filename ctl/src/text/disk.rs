@@ -1,6 +1,6 @@
 //! Requests to disks: what is known of one, and what those of a call or a wait come to.
 
-use crate::pipeline::{DiskUse, Request};
+use flightrec_reader::pipeline::{DiskUse, Request};
 
 use super::number::{decimal, duration};
 

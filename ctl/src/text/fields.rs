@@ -4,14 +4,14 @@ use std::io::Write as _;
 
 use flightrec_format::abi::kinds::{Field, Names, Unit, Value};
 use flightrec_format::decode::Plain;
+use flightrec_reader::names::errno;
+use flightrec_reader::threads::trim;
 
 use super::argument::write_signal;
 use super::devices::Devices;
 use super::escape::quote;
 use super::number::{decimal, hex_or_zero};
 use super::si_code;
-use crate::names::errno;
-use crate::threads::trim;
 
 /// `(NAME) field=value field=value`; the event's own thread, which begins the line, is left out.
 pub(super) fn line(plain: &Plain, devices: &Devices, out: &mut Vec<u8>) {

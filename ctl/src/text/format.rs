@@ -3,12 +3,12 @@
 use flightrec_format::decode::Event;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
+use flightrec_reader::pipeline::{EventContext, Merging, Wants};
+use flightrec_reader::wall::WallClock;
 
 use super::coverage::{skipped, time};
 use super::{Options, Renderer};
-use crate::pipeline::{EventContext, Merging, Wants};
 use crate::render::{self, Following, Render, Start};
-use crate::wall::WallClock;
 
 /// Lines for people.
 #[derive(Debug, Clone)]

@@ -3,15 +3,15 @@
 use flightrec_format::abi::function::{ARGUMENTS, ENTRY, MARK, RETURN};
 use flightrec_format::abi::kinds::Function;
 use flightrec_format::decode::{Body, Event, Plain};
+use flightrec_reader::binaries::ProbedFunctions;
+use flightrec_reader::pipeline::FunctionCall;
 use rustc_hash::FxHashMap;
 
 use super::escape::escape;
 use super::number::{decimal, duration, hex_or_zero, pad};
-use crate::binaries::ProbedFunctions;
-use crate::pipeline::FunctionCall;
 
 /// Most threads whose depth is remembered.
-const THREADS_MAX: usize = 4096;
+const DEPTHS_MAX: usize = 4096;
 /// Columns for each function that a thread is in, and most of them.
 const STEP: usize = 2;
 const STEPS_MAX: u32 = 40;
@@ -33,7 +33,7 @@ impl Graph {
         let depth = match (&event.body, function) {
             (Body::Plain(plain), Some(FunctionCall { depth, .. })) => {
                 let inside = Function::read(plain.bytes()).is_some_and(|of| of.point == ENTRY);
-                if self.depths.len() >= THREADS_MAX {
+                if self.depths.len() >= DEPTHS_MAX {
                     self.depths.clear();
                 }
                 match depth + u32::from(inside) {

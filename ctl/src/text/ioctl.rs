@@ -1,7 +1,8 @@
 //! Requests of `ioctl`, as strace writes them.
 
+use flightrec_reader::names::ioctl;
+
 use super::number::hex_or_zero;
-use crate::names::ioctl;
 
 /// Appends a request: its name (`A or B`, where two drivers have given it different ones), or what
 /// it is made of, as `_IOC` of include/uapi/asm-generic/ioctl.h puts it together.

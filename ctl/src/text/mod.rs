@@ -45,6 +45,10 @@ use flightrec_format::meta::Meta;
 use flightrec_format::published::Tracepoints;
 use flightrec_format::symbols::Symbols;
 use flightrec_format::trace_context::TraceContext;
+use flightrec_reader::binaries::{Binaries, ProbedFunctions};
+use flightrec_reader::fds::{FdNames, Naming};
+use flightrec_reader::pipeline::{EventContext, Wake};
+use flightrec_reader::threads::trim;
 use jiff::tz::TimeZone;
 
 use self::call::Length;
@@ -57,10 +61,6 @@ use self::paint::Paint;
 use self::plan::Plans;
 use self::recent::Recent;
 use self::sched::Stop;
-use crate::binaries::{Binaries, ProbedFunctions};
-use crate::fds::{FdNames, Naming};
-use crate::pipeline::{EventContext, Wake};
-use crate::threads::trim;
 
 /// Digits of the greatest thread id (`PID_MAX_LIMIT`, 4 million).
 const TID_WIDTH: usize = 7;

@@ -1,7 +1,8 @@
 //! Numbers by their names.
 
+use flightrec_reader::names::Set;
+
 use super::number::{hex_or_zero, mode};
-use crate::names::Set;
 
 /// Writes `number` by the names of a set; what has none as a number, `0` for nothing at all.
 pub(crate) fn flags(set: &Set, number: u64, out: &mut Vec<u8>) {
@@ -30,7 +31,7 @@ fn bar(start: usize, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::{FILE_TYPE, TASK_STATE};
+    use flightrec_reader::names::{FILE_TYPE, TASK_STATE};
 
     #[test]
     fn names_are_joined_and_what_has_none_is_a_number() {

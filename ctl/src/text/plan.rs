@@ -3,12 +3,12 @@
 use flightrec_format::abi::record::Abi;
 use flightrec_format::architecture::Architecture;
 use flightrec_format::meta::{Argument, Meta};
+use flightrec_reader::fds::makes_descriptor;
+use flightrec_reader::names::{Call, Calls, is_descriptor, is_directory, set_for};
 
 use super::argument::Kind;
 use super::devices::Devices;
 use super::escape::escape;
-use crate::fds::makes_descriptor;
-use crate::names::{Call, Calls, is_descriptor, is_directory, set_for};
 
 /// Most bytes of a name that are shown; the kernel's longest has 23.
 const NAME_MAX: usize = 64;

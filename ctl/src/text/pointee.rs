@@ -8,13 +8,13 @@ use flightrec_format::abi::pointee::Shape;
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::architecture::Architecture;
 use flightrec_format::decode::{Call, Text};
+use flightrec_reader::names::{Member, open_flags, signal};
 
 use super::argument::write_signal;
 use super::escape::quote;
 use super::names::flags;
 use super::number::{decimal, hex, hex_or_zero, mode};
 use super::si_code;
-use crate::names::{Member, open_flags, signal};
 
 /// Appends what argument `index` points to, if that is recorded.
 pub(super) fn write(machine: Architecture, call: &Call, index: usize, out: &mut Vec<u8>) -> bool {

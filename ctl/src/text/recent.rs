@@ -70,7 +70,7 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::testing::comm;
+    use flightrec_reader::pipeline::testing::comm;
 
     #[test]
     fn the_text_is_its_threads_own() {

@@ -4,15 +4,15 @@ use flightrec_format::abi::kinds::{Field, IoComplete, IoSubmit, Kind, Value};
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::abi::value_names::{IO_DIRECT, IO_FIXED_FILE};
 use flightrec_format::decode::{Plain, Text};
+use flightrec_reader::fds::FdNames;
+use flightrec_reader::names::io_op;
+use flightrec_reader::pipeline::Operation;
 
 use super::argument::descriptor;
 use super::devices::Devices;
 use super::escape::quote_text;
 use super::fields;
 use super::number::decimal;
-use crate::fds::FdNames;
-use crate::names::io_op;
-use crate::pipeline::Operation;
 
 /// `(IO_SUBMIT) ring=0x1f op=openat fd=AT_FDCWD path="/etc/hosts"`
 pub(super) fn submit(submit: &IoSubmit, paths: &[Text], fds: FdNames<'_>, out: &mut Vec<u8>) {

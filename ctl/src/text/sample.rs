@@ -5,11 +5,11 @@ use flightrec_format::abi::record::stack::Status;
 use flightrec_format::decode::Sample;
 use flightrec_format::meta::Binary;
 use flightrec_format::symbols::Symbols;
+use flightrec_reader::binaries::Binaries;
 
 use super::escape::escape;
 use super::number::hex;
 use super::stack;
-use crate::binaries::Binaries;
 
 /// Digits of a build id that stand for a binary without a name.
 const ID: usize = 12;

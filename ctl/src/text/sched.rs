@@ -2,13 +2,13 @@
 
 use flightrec_analysis::State;
 use flightrec_format::abi::record::{Comm, WakeContext};
+use flightrec_reader::names::{Priority, TASK_STATE};
 
 use super::Wake;
 use super::names::flags;
 use super::number::decimal;
 use super::paint::Paint;
 use super::thread;
-use crate::names::{Priority, TASK_STATE};
 
 /// The state that a thread was in when it stopped running.
 pub(super) struct Stop {

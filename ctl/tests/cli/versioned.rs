@@ -78,11 +78,9 @@ fn paths(value: &Value, path: &str, all: &mut BTreeSet<String>, leaves: &mut BTr
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let name = if ["syscall", "sched", "task", "kernel"].contains(&&**name) {
-                    "LANE"
-                } else {
-                    &**name
-                };
+                // The kernel's release, a string, is no lane's.
+                let is_lane = ["syscall", "sched", "task", "kernel"].contains(&&**name);
+                let name = if is_lane && !value.is_string() { "LANE" } else { &**name };
                 // Threads look the same wherever they stand.
                 let path = match path.rsplit('.').next() {
                     Some("thread" | "waker") => format!("THREAD.{name}"),

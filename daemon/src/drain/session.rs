@@ -35,7 +35,7 @@ impl Subject {
         }
     }
 
-    fn live(&self) -> &live::Recording {
+    fn live(&self) -> &live::LiveRings {
         match self {
             Self::Live(recording) => recording.live(),
             Self::Ended(ended) => &ended.live,

@@ -17,7 +17,7 @@ pub(super) trait Source {
     fn after(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>>;
 }
 
-impl Source for live::Recording {
+impl Source for live::LiveRings {
     fn rings(&self) -> Vec<(Lane, u16, u64)> {
         let cpus = self.cpus();
         let rings =

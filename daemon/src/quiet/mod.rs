@@ -84,7 +84,7 @@ impl Quiet {
 }
 
 /// Each ring with its part of the quiet ring.
-fn rings(live: &live::Recording, quiet_bytes: u64) -> Vec<Ring> {
+fn rings(live: &live::LiveRings, quiet_bytes: u64) -> Vec<Ring> {
     let cpus = live.cpus();
     let places = if quiet_bytes == 0 { 0 } else { live.quiet_pages() };
     let of_cpu = places / cpus.len().max(1);
@@ -118,7 +118,7 @@ fn step_forward() {
     }
 }
 
-fn run(live: &live::Recording, mut rings: Vec<Ring>, stopped: &Receiver<()>) {
+fn run(live: &live::LiveRings, mut rings: Vec<Ring>, stopped: &Receiver<()>) {
     step_forward();
     let mut pace = Pace::new(NEVER);
     let mut processes = Processes::default();

@@ -53,7 +53,7 @@ pub(super) struct Processes {
 
 impl Processes {
     /// Learns what has changed.
-    pub(super) fn update(&mut self, live: &live::Recording) {
+    pub(super) fn update(&mut self, live: &live::LiveRings) {
         for cpu in live.cpus() {
             let lane = Lane::Task as u8;
             let position = *self.read.entry(cpu).or_insert(Position { lane, cpu, seq: 0, used: 0 });

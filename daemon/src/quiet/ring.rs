@@ -30,7 +30,7 @@ pub(super) trait Places {
     fn keep_more(&self, place: usize, page: &[u8; PAGE_SIZE]);
 }
 
-impl Places for live::Recording {
+impl Places for live::LiveRings {
     fn keep(&self, place: usize, page: &[u8; PAGE_SIZE]) {
         Self::keep(self, place, page);
     }
@@ -71,7 +71,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Goes on where the daemon before ended, if there was one.
-    pub(super) fn new(live: &live::Recording, lane: Lane, cpu: u16, area: Area) -> Self {
+    pub(super) fn new(live: &live::LiveRings, lane: Lane, cpu: u16, area: Area) -> Self {
         let mut ring = Self::fresh(lane, cpu, live.ring_pages(lane, cpu), area);
         let places = area.first..area.first + area.places;
         let pages = live
@@ -106,7 +106,7 @@ impl Ring {
     }
 
     /// How it looks to the pacing: half of the ring may wait, a quarter is left.
-    pub(super) fn sight(&self, live: &live::Recording) -> Sight {
+    pub(super) fn sight(&self, live: &live::LiveRings) -> Sight {
         let newest = live.newest(self.lane, self.cpu);
         Sight {
             lane: self.lane,
@@ -117,12 +117,12 @@ impl Ring {
     }
 
     /// Whether pages are to be written over soon.
-    pub(super) fn is_due(&self, live: &live::Recording) -> bool {
+    pub(super) fn is_due(&self, live: &live::LiveRings) -> bool {
         live.newest(self.lane, self.cpu).saturating_sub(self.done) >= self.pages / 2
     }
 
     /// Keeps what is to be kept of all pages but the newest quarter of the ring.
-    pub(super) fn pass(&mut self, live: &live::Recording, processes: &Processes) {
+    pub(super) fn pass(&mut self, live: &live::LiveRings, processes: &Processes) {
         let last = live.newest(self.lane, self.cpu).saturating_sub(self.pages / 4);
         // All of the page that it names was dealt with.
         let position =

@@ -13,7 +13,7 @@ use crate::clock;
 #[derive(Debug)]
 pub struct Ended {
     /// Its rings and tables.
-    pub live: live::Recording,
+    pub live: live::LiveRings,
     /// Its metadata.
     pub meta: Meta,
 }
@@ -21,7 +21,7 @@ pub struct Ended {
 impl Ended {
     /// Stops the recording in `dir`, and keeps its memory.
     pub(super) fn open(dir: &Path) -> Result<Self, LiveError> {
-        let live = live::Recording::open(dir, true)?;
+        let live = live::LiveRings::open(dir, true)?;
         let mut meta = live.meta()?;
         switch(&live, 0, 0);
         if let Err(e) = say_ended(&live, &mut meta) {
@@ -34,7 +34,7 @@ impl Ended {
 /// Enters into a recording's metadata that it was ended. Freed memory keeps its pages for a while:
 /// to the reader of a dump they must not look like those of the machine's last recording. Twice,
 /// for both halves of the map: whichever is left says so.
-pub(super) fn say_ended(live: &live::Recording, meta: &mut Meta) -> Result<(), LiveError> {
+pub(super) fn say_ended(live: &live::LiveRings, meta: &mut Meta) -> Result<(), LiveError> {
     meta.ended = clock::mono();
     live.publish_meta(meta).and_then(|_| live.publish_meta(meta)).map(|_| ())
 }

@@ -33,8 +33,8 @@ impl Recording {
         if meta.lacking.iter().any(|of| of.program == SAMPLE) {
             return;
         }
-        let mut clocks = self.clocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let set = clocks.set(&self.dir, hz, &meta.cpus).map_err(|e| e.to_string());
+        let mut samplers = self.samplers.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = samplers.set(&self.dir, hz, &meta.cpus).map_err(|e| e.to_string());
         let told = meta.lacking.iter().find(|of| of.program == CLOCKS);
         if told.map(|of| &of.why) == set.as_ref().err() {
             return;

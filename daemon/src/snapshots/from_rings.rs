@@ -10,7 +10,7 @@ use flightrec_store::block::PAGES_MAX;
 use flightrec_store::{Checkpoint, FileWriter, RingMark};
 
 /// Bytes that the window may take at most: its pages, uncompressed.
-pub fn bytes(live: &live::Recording) -> u64 {
+pub fn bytes(live: &live::LiveRings) -> u64 {
     let cpus = live.cpus();
     let rings = Lane::RINGS.into_iter().flat_map(|lane| cpus.iter().map(move |cpu| (lane, *cpu)));
     rings.map(|(lane, cpu)| live.ring_pages(lane, cpu) * PAGE_SIZE as u64).sum()
@@ -19,7 +19,7 @@ pub fn bytes(live: &live::Recording) -> u64 {
 /// Copies the pages of [`from`, `until`) (ns of `CLOCK_MONOTONIC`), and all of task life before,
 /// for its names; then a checkpoint, as all that was recorded until `until` is then in the file.
 pub fn copy<W: Write>(
-    live: &live::Recording,
+    live: &live::LiveRings,
     from: u64,
     until: u64,
     to: &mut FileWriter<W>,

@@ -58,7 +58,7 @@ impl Names {
 }
 
 /// A copy of the table of live threads.
-pub fn threads(live: &live::Recording) -> Vec<TaskSlot> {
+pub fn threads(live: &live::LiveRings) -> Vec<TaskSlot> {
     live.slots().flat_map(|page| slots::read(&page).collect::<Vec<_>>()).collect()
 }
 

@@ -53,13 +53,13 @@ pub struct Lack {
 /// Follows the rings of a recording.
 #[derive(Debug)]
 pub struct Feed {
-    live: Arc<live::Recording>,
+    live: Arc<live::LiveRings>,
     places: BTreeMap<(Lane, u16), ReadPosition>,
 }
 
 impl Feed {
     /// From now on.
-    pub fn new(live: Arc<live::Recording>) -> Self {
+    pub fn new(live: Arc<live::LiveRings>) -> Self {
         let mut feed = Self { live, places: BTreeMap::new() };
         for lane in Lane::RINGS {
             for cpu in feed.live.cpus() {

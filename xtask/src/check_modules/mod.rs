@@ -2,8 +2,9 @@
 //!
 //! Two modules that need each other are one module in two files: neither can be read, tested or
 //! moved without the other. So the imports between the modules directly below a crate's root, and
-//! between the folders at every level below, must have a direction. Tests may look at anything:
-//! modules under `#[cfg(test)]` are left out.
+//! between the folders at every level below, must have a direction. Some modules import none of
+//! their neighbours at all ([`APART`]): what they share stands below them. Tests may look at
+//! anything: modules under `#[cfg(test)]` are left out.
 
 mod circle;
 mod import;
@@ -15,24 +16,57 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use self::circle::Circle;
+use self::import::Import;
 use self::tree::Tree;
 use crate::command::repository;
 
-/// Prints each circle with the imports that make it; fails where there is one.
+/// Crates, and their modules whose own modules do not import each other.
+const APART: [(&str, &str); 1] = [("ctl", "commands")];
+
+/// Prints each circle with the imports that make it, and each import between modules that stand
+/// apart; fails where there is one.
 pub(crate) fn run() -> Result<()> {
     let root = repository();
-    let mut circles = 0;
+    let (mut circles, mut sideways) = (0, 0);
     for package in packages(&root)? {
         let tree = Tree::read(&package)?;
         for circle in circle::circles(&tree) {
             print(&root, &package, &circle);
             circles += 1;
         }
+        for (_, level) in APART.iter().filter(|(name, _)| package == root.join(name)) {
+            for import in between(&tree, level) {
+                let file = import.file.strip_prefix(&root).unwrap_or(&import.file).display();
+                println!("{file}:{}: {}", import.line, import.path.join("::"));
+                sideways += 1;
+            }
+        }
     }
-    if circles != 0 {
-        bail!("circles of imports: {circles}; put what both sides need below them");
+    if circles + sideways != 0 {
+        bail!(
+            "circles of imports: {circles}, imports between modules that stand apart: {sideways}; \
+             put what both sides need below them"
+        );
     }
     Ok(())
+}
+
+/// The imports of one of a level's modules by another.
+fn between<'t>(tree: &'t Tree, level: &str) -> Vec<&'t Import> {
+    fn of<'m>(module: &'m [String], level: &str) -> Option<&'m String> {
+        module.get(1).filter(|_| module.first().is_some_and(|name| name == level))
+    }
+    let mut found = Vec::new();
+    for (module, imports) in &tree.imports {
+        let Some(from) = of(module, level) else { continue };
+        let is_other =
+            |import: &&Import| of(tree.module_of(&import.path), level).is_some_and(|to| to != from);
+        // What the level itself has for all of them is no module with a file.
+        found.extend(
+            imports.iter().filter(is_other).filter(|of| !of.path.contains(&"prelude".into())),
+        );
+    }
+    found
 }
 
 /// The folders of the repository that are crates: those of the workspace, and the probes.

@@ -32,7 +32,7 @@ use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::slot::KTHREAD;
 use flightrec_format::decode::{Body, Call, Event, Plain, Text};
 use flightrec_format::ring::Gap;
-use flightrec_reader::coverage::Report;
+use flightrec_reader::coverage::Coverage;
 use flightrec_reader::pipeline::EventContext;
 use flightrec_reader::wall::WallClock;
 use flightrec_reader::window::Window;
@@ -288,7 +288,7 @@ impl Exporter for Ctf {
         Ok(())
     }
 
-    fn coverage(&mut self, report: &Report, wall: &mut WallClock, _out: &mut Vec<u8>) {
+    fn coverage(&mut self, report: &Coverage, wall: &mut WallClock, _out: &mut Vec<u8>) {
         let from = report.window.from.max(report.started);
         let until = report.window.until.min(report.now).max(from);
         let text = |name: &str, text: String| (name.to_owned(), Field::Text(text));

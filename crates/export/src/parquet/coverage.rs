@@ -2,7 +2,7 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::ring::Gap;
-use flightrec_reader::coverage::Report;
+use flightrec_reader::coverage::Coverage;
 use flightrec_reader::wall::WallClock;
 use flightrec_reader::window::Window;
 
@@ -12,7 +12,7 @@ use crate::printable::printable;
 
 impl Parquet {
     /// Appends what a window has.
-    pub(super) fn cover(&mut self, report: &Report, wall: &mut WallClock) {
+    pub(super) fn cover(&mut self, report: &Coverage, wall: &mut WallClock) {
         let Self { writer, id, cpus, .. } = self;
         let Some(writer) = writer else { return };
         let rows = writer.rows(Table::Coverage);

@@ -35,7 +35,7 @@ use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
-use flightrec_reader::coverage::Report;
+use flightrec_reader::coverage::Coverage;
 use flightrec_reader::pipeline::EventContext;
 use flightrec_reader::wall::WallClock;
 use flightrec_reader::window::Window;
@@ -379,7 +379,7 @@ impl Exporter for Parquet {
         Ok(())
     }
 
-    fn coverage(&mut self, report: &Report, wall: &mut WallClock, _out: &mut Vec<u8>) {
+    fn coverage(&mut self, report: &Coverage, wall: &mut WallClock, _out: &mut Vec<u8>) {
         self.cover(report, wall);
     }
 

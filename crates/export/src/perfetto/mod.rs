@@ -36,7 +36,7 @@ use flightrec_format::abi::kinds::Kind;
 use flightrec_format::containers::Containers;
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::ring::Gap;
-use flightrec_reader::coverage::Report;
+use flightrec_reader::coverage::Coverage;
 use flightrec_reader::pipeline::EventContext;
 use flightrec_reader::unit;
 use flightrec_reader::wall::WallClock;
@@ -327,7 +327,7 @@ impl Exporter for Perfetto {
         Ok(())
     }
 
-    fn coverage(&mut self, report: &Report, _wall: &mut WallClock, out: &mut Vec<u8>) {
+    fn coverage(&mut self, report: &Coverage, _wall: &mut WallClock, out: &mut Vec<u8>) {
         let track = self.tracks.other(Of::Named("Recording"), 0, &mut self.packets);
         let lanes: Vec<_> = gaps::lanes(report).collect();
         let mut notes: Vec<(String, Value<'_>)> =

@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use flightrec_format::abi::record::{Comm, WakeContext};
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::ring::Gap;
-use flightrec_reader::coverage::Report;
+use flightrec_reader::coverage::Coverage;
 use flightrec_reader::pipeline::EventContext;
 use flightrec_reader::threads::trim;
 use flightrec_reader::wall::WallClock;
@@ -294,7 +294,7 @@ impl Exporter for TraceDat {
         Ok(())
     }
 
-    fn coverage(&mut self, report: &Report, wall: &mut WallClock, _out: &mut Vec<u8>) {
+    fn coverage(&mut self, report: &Coverage, wall: &mut WallClock, _out: &mut Vec<u8>) {
         let from = report.window.from.max(report.started);
         let is_complete = if report.is_complete() { "complete" } else { "INCOMPLETE" };
         let mut text = format!("{is_complete}, wall_ns={}", wall.wall(from));

@@ -14,6 +14,6 @@ mod tests;
 
 pub use error::LiveError;
 pub use generation::{Generation, PREFIX};
-pub use recording::{Maps, Recording};
+pub use recording::{LiveRings, Maps};
 pub use ring::{Cursor, Pages, Since};
 pub use tables::{publish_meta, read_meta, write_head};

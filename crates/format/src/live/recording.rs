@@ -100,13 +100,13 @@ impl Maps {
 
 /// A running recording. All methods copy; nothing here stops or slows the probes.
 #[derive(Debug)]
-pub struct Recording {
+pub struct LiveRings {
     maps: Maps,
     ids: Ids,
     started: u64,
 }
 
-impl Recording {
+impl LiveRings {
     /// Maps the generation in `gen_dir` (see [`super::Generation::find`]), for reading, or also for
     /// the daemon's own writing.
     pub fn open(gen_dir: &Path, writable: bool) -> Result<Self, LiveError> {

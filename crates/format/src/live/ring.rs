@@ -10,7 +10,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{Ordering, fence};
 
 use super::map::ArrayMap;
-use super::recording::Recording;
+use super::recording::LiveRings;
 use crate::abi::page::{COPY_MAGIC, Lane, MAGIC, PAGE_SIZE, RawHeader, UNIT};
 use crate::control::Position;
 use crate::identity::public_id;
@@ -189,7 +189,7 @@ impl RingPlace<'_> {
 const ROUNDS: usize = 8;
 
 /// A position in the copying of one ring's window, for a caller that does it piece by piece: it
-/// borrows nothing, [`super::Recording::advance`] brings the recording.
+/// borrows nothing, [`super::LiveRings::advance`] brings the recording.
 #[derive(Debug)]
 pub struct Cursor {
     pub(super) lane: Lane,
@@ -251,7 +251,7 @@ impl Cursor {
 }
 
 /// A position in the copying of what is new in one ring. It borrows nothing;
-/// [`super::Recording::advance_since`] brings the recording.
+/// [`super::LiveRings::advance_since`] brings the recording.
 #[derive(Debug)]
 pub struct Since {
     /// `None`: there is no such ring.
@@ -312,7 +312,7 @@ impl Since {
 /// Copies of a ring's pages, in the order of their sequence numbers.
 #[derive(Debug)]
 pub struct Pages<'a> {
-    pub(super) recording: &'a Recording,
+    pub(super) recording: &'a LiveRings,
     pub(super) cursor: Cursor,
 }
 

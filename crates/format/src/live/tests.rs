@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use super::map::ArrayMap;
-use super::{Maps, Recording, publish_meta, read_meta};
+use super::{LiveRings, Maps, publish_meta, read_meta};
 use crate::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, RawHeader};
 use crate::abi::record::Abi;
 use crate::abi::slot::TaskSlot;
@@ -71,7 +71,7 @@ fn store(map: &ArrayMap, page: &[u8; PAGE_SIZE]) {
     map.u32(index, used).unwrap().store(at(used) as u32, Ordering::Release);
 }
 
-fn copies(recording: &Recording, from: u64, until: u64) -> Vec<Page> {
+fn copies(recording: &LiveRings, from: u64, until: u64) -> Vec<Page> {
     recording
         .pages(Lane::Sched, 1, from, until)
         .map(|page| Page::copy_from(&page).unwrap())
@@ -80,7 +80,7 @@ fn copies(recording: &Recording, from: u64, until: u64) -> Vec<Page> {
 
 #[test]
 fn windows_get_their_pages_and_one_after() {
-    let recording = Recording::new(maps()).unwrap();
+    let recording = LiveRings::new(maps()).unwrap();
     let mut writer = PageWriter::new(SECRET, Lane::Sched, 1, 0);
     let mut n = 0;
     while writer.header().seq < 5 {
@@ -107,7 +107,7 @@ fn windows_get_their_pages_and_one_after() {
 
 #[test]
 fn a_page_that_ends_within_a_word_is_copied_up_to_there() {
-    let recording = Recording::new(maps()).unwrap();
+    let recording = LiveRings::new(maps()).unwrap();
     let mut writer = PageWriter::new(SECRET, Lane::Syscall, 1, 0);
     let call = Call { nr: 39, abi: Abi::Native, nargs: 0, args: [0; 6], strings: Vec::new() };
     for time in 1000..1010 {
@@ -128,7 +128,7 @@ fn a_page_that_ends_within_a_word_is_copied_up_to_there() {
 
 #[test]
 fn only_what_is_new() {
-    let recording = Recording::new(maps()).unwrap();
+    let recording = LiveRings::new(maps()).unwrap();
     let mut writer = PageWriter::new(SECRET, Lane::Sched, 1, 0);
     let mut n = 0;
     // Half as much again as the ring holds.
@@ -186,7 +186,7 @@ fn only_what_is_new() {
 /// together are what was written.
 #[test]
 fn a_flooded_ring_is_copied_whole_or_not_at_all() {
-    let recording = Arc::new(Recording::new(maps()).unwrap());
+    let recording = Arc::new(LiveRings::new(maps()).unwrap());
     let stop = Arc::new(AtomicBool::new(false));
     let flood = {
         let (recording, stop) = (recording.clone(), stop.clone());
@@ -234,7 +234,7 @@ fn a_flooded_ring_is_copied_whole_or_not_at_all() {
 
 #[test]
 fn pages_of_another_session_and_empty_ones_are_passed_over() {
-    let recording = Recording::new(maps()).unwrap();
+    let recording = LiveRings::new(maps()).unwrap();
     let ring = &recording.maps().rings[1];
     let header = PageHeader {
         seq: 1,
@@ -258,7 +258,7 @@ fn pages_of_another_session_and_empty_ones_are_passed_over() {
 #[test]
 fn of_the_quiet_ring_the_places_that_are_asked_for_are_copied() {
     let quiet = Some(ArrayMap::anonymous(PAGE_SIZE, 8).unwrap());
-    let recording = Recording::new(Maps { quiet, ..maps() }).unwrap();
+    let recording = LiveRings::new(Maps { quiet, ..maps() }).unwrap();
     for place in [1, 2, 6] {
         let mut writer = PageWriter::new(1, Lane::Sched, 1, place);
         writer.push(&event(place)).unwrap();
@@ -274,7 +274,7 @@ fn of_the_quiet_ring_the_places_that_are_asked_for_are_copied() {
 
 #[test]
 fn totals_and_held_come_from_the_state() {
-    let recording = Recording::new(maps()).unwrap();
+    let recording = LiveRings::new(maps()).unwrap();
     let state = &recording.maps().state;
     let lane = offset_of!(CpuState, lanes) + Lane::Sched as usize * size_of::<LaneState>();
     assert!(state.write(1, lane + offset_of!(LaneState, events) + 8, &7u64.to_le_bytes()));
@@ -322,7 +322,7 @@ fn any_page_of_the_metadata_may_be_lost() {
 fn a_recording_that_says_its_secret_as_its_id_is_refused() {
     let maps = maps();
     publish_meta(&maps.meta, &Meta { session: SECRET, ..Meta::default() }, SECRET).unwrap();
-    assert!(read_meta(&maps.meta).is_err() && Recording::new(maps).is_err());
+    assert!(read_meta(&maps.meta).is_err() && LiveRings::new(maps).is_err());
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn slots_are_copied_whole_or_left_out() {
     put(0, TaskSlot { tid: 11, seq: 2, ..free });
     put(1, TaskSlot { tid: 12, seq: 3, ..free });
     put(30, TaskSlot { tid: 13, ..free });
-    let recording = Recording::new(maps).unwrap();
+    let recording = LiveRings::new(maps).unwrap();
     // The second page holds no thread, the third was never made.
     let pages: Vec<_> = recording.slots().collect();
     assert_eq!(pages.len(), 1);
@@ -354,7 +354,7 @@ fn slots_are_copied_whole_or_left_out() {
 
 #[test]
 fn a_copy_is_never_taken_for_the_page_itself() {
-    let recording = Recording::new(maps()).unwrap();
+    let recording = LiveRings::new(maps()).unwrap();
     let mut writer = PageWriter::new(SECRET, Lane::Sched, 1, 0);
     for n in 0..1000 {
         writer.push(&event(n)).unwrap();

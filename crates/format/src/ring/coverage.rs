@@ -39,7 +39,7 @@ impl Scope<'_> {
 
 /// What one lane of one CPU holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Coverage {
+pub struct RingCoverage {
     /// Lane.
     pub lane: Lane,
     /// CPU.
@@ -55,7 +55,7 @@ pub struct Coverage {
     pub refused: [u64; REFUSALS],
 }
 
-impl Coverage {
+impl RingCoverage {
     /// Whether every event of the window is there. `until` at most the moment of the copy.
     pub fn is_complete(&self, from: u64, until: u64) -> bool {
         let whole = self.complete.is_some_and(|(start, end)| start <= from && until <= end);
@@ -65,14 +65,14 @@ impl Coverage {
 
 impl LaneStream {
     /// What these pages can vouch for.
-    pub fn coverage(&self, scope: &Scope<'_>) -> Coverage {
+    pub fn coverage(&self, scope: &Scope<'_>) -> RingCoverage {
         let mut coverage = self.coverage_around(scope);
         coverage.gaps.retain(|gap| gap.intersects(scope.from, scope.until));
         coverage
     }
 
     /// The same, with the gaps before and after the window that the pages tell of.
-    pub fn coverage_around(&self, scope: &Scope<'_>) -> Coverage {
+    pub fn coverage_around(&self, scope: &Scope<'_>) -> RingCoverage {
         let totals = scope
             .totals
             .and_then(|t| t.cpus.iter().find(|c| c.cpu == self.cpu()).map(|c| (t.now, c)));
@@ -88,7 +88,7 @@ impl LaneStream {
             None => end.until.map(|_| scope.started),
         }
         .and_then(|from| Some((from, end.until?.max(from))));
-        Coverage {
+        RingCoverage {
             lane: self.lane(),
             cpu: self.cpu(),
             complete,

@@ -7,7 +7,7 @@ mod rings;
 mod sequence;
 mod stream;
 
-pub use coverage::{Coverage, Scope};
+pub use coverage::{RingCoverage, Scope};
 pub use gap::{Gap, Reason, is_loss};
 pub use rings::Rings;
 pub use sequence::Sequence;

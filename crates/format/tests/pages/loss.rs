@@ -5,7 +5,7 @@ use crate::support::{CPU, call, events};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, RING_LANES, Refusal};
 use flightrec_format::decode::{Body, Event, Page};
 use flightrec_format::encode::PageWriter;
-use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope, Sequence};
+use flightrec_format::ring::{Gap, LaneStream, Reason, RingCoverage, Scope, Sequence};
 use flightrec_format::totals::{CpuTotals, Totals};
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn stream(pages: impl IntoIterator<Item = Page>) -> LaneStream {
     sequence.finish()
 }
 
-fn lost(coverage: &Coverage) -> u64 {
+fn lost(coverage: &RingCoverage) -> u64 {
     coverage.gaps.iter().map(|gap| gap.missing().unwrap()).sum()
 }
 

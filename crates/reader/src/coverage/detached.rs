@@ -5,7 +5,7 @@ use flightrec_format::abi::page::DETACHED_SHIFT;
 use flightrec_format::decode::Page;
 use flightrec_format::ring::LaneStream;
 
-use crate::source::{Recording, detached as lines};
+use crate::source::{PageSet, detached as lines};
 use crate::window::Window;
 
 /// The lines are not written at the very moment: for each, ns.
@@ -15,7 +15,7 @@ const NEAR: u64 = 50_000_000;
 const LEAST: u64 = 250_000_000;
 
 /// Whether they were detached in a window, or near it, for a time that no line tells.
-pub(crate) fn has_untold(recording: &Recording, window: Window) -> bool {
+pub(crate) fn has_untold(recording: &PageSet, window: Window) -> bool {
     let mut headers = recording.streams.iter().flat_map(LaneStream::pages).map(Page::header);
     let first = headers.next().map(|header| header.detached);
     // Mostly they never are: then nothing is decoded for it.
@@ -25,7 +25,7 @@ pub(crate) fn has_untold(recording: &Recording, window: Window) -> bool {
 
 /// For how long, ns, they were detached within a window, or near it, beyond what the lines say
 /// (`lines`, of the whole recording).
-pub(super) fn untold(recording: &Recording, lines: &[(u64, u64)], window: Window) -> u64 {
+pub(super) fn untold(recording: &PageSet, lines: &[(u64, u64)], window: Window) -> u64 {
     let headers = recording.streams.iter().flat_map(LaneStream::pages).map(Page::header);
     let mut told: Vec<(u64, u32)> =
         headers.map(|header| (header.base_mono, header.detached)).collect();

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::ring::{Coverage, Gap};
+use flightrec_format::ring::{Gap, RingCoverage};
 
-use super::Report;
+use super::Coverage;
 use crate::pipeline::Doubt;
 use crate::window::Window;
 
-impl Report {
+impl Coverage {
     /// Whether `next`, of the same recording, is about the stretch after this one.
     pub fn goes_on_in(&self, next: &Self) -> bool {
         !self.window.is_empty() && !next.window.is_empty() && self.window.until == next.window.from
@@ -57,9 +57,14 @@ impl Report {
 }
 
 /// What rings have of both stretches.
-fn join_lanes(lanes: &mut Vec<Coverage>, next: Vec<Coverage>, first: Window, second: Window) {
-    let key = |of: &Coverage| (of.lane, of.cpu);
-    let mut later: BTreeMap<(Lane, u16), Coverage> =
+fn join_lanes(
+    lanes: &mut Vec<RingCoverage>,
+    next: Vec<RingCoverage>,
+    first: Window,
+    second: Window,
+) {
+    let key = |of: &RingCoverage| (of.lane, of.cpu);
+    let mut later: BTreeMap<(Lane, u16), RingCoverage> =
         next.into_iter().map(|of| (key(&of), of)).collect();
     for lane in &mut *lanes {
         let Some(other) = later.remove(&key(lane)) else {

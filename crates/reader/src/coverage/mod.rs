@@ -1,33 +1,33 @@
 //! What a dump can vouch for: from when to when, on which CPUs and lanes, and what is missing.
 
 pub mod detached;
-mod holes;
 mod joined;
+mod missing_calls;
 #[cfg(test)]
 mod partition;
 mod spared;
 mod told;
 pub mod unknown;
 
-pub use holes::{has_switches_from, holes};
+pub use missing_calls::{has_switches_from, holes};
 pub use told::told;
 
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
 use flightrec_format::meta::{Lacking, Meta, SwitchedOff};
-use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
+use flightrec_format::ring::{Gap, LaneStream, Reason, RingCoverage, Scope};
 use flightrec_format::totals::{Totals, lane_of};
 
 use self::unknown::Unknown;
-use crate::marks;
+use crate::counters;
 use crate::pipeline::Doubt;
 use crate::source::history::{Chapter, Foretold};
-use crate::source::{Recording, detached};
+use crate::source::{PageSet, detached};
 use crate::window::Window;
 use crate::windows::Windows;
 
 /// The coverage of a window.
 #[derive(Debug)]
-pub struct Report {
+pub struct Coverage {
     /// Of which it tells.
     pub window: Window,
     /// The moment before the pages were read.
@@ -37,7 +37,7 @@ pub struct Report {
     /// Whether the window begins where the recording does.
     pub from_start: bool,
     /// What each ring has of the window.
-    pub lanes: Vec<Coverage>,
+    pub lanes: Vec<RingCoverage>,
     /// The recorder's counters, read after the pages.
     pub totals: Totals,
     /// Lanes that the configuration leaves out.
@@ -74,10 +74,10 @@ pub fn lacking(meta: &Meta) -> Vec<Lacking> {
     meta.lacking.iter().filter(|lacking| !lacking.kinds.is_empty()).cloned().collect()
 }
 
-impl Report {
+impl Coverage {
     /// What `recording` has of `window`, whose end is not in the future; `now` is the moment before
     /// the pages were read.
-    pub fn new(recording: &Recording, window: Window, now: u64) -> Self {
+    pub fn new(recording: &PageSet, window: Window, now: u64) -> Self {
         let mut lanes = coverages(recording, window, now, |_| true);
         for lane in &mut lanes {
             lane.gaps = Gap::joined(std::mem::take(&mut lane.gaps));
@@ -166,7 +166,7 @@ impl Report {
 
     /// As [`Self::new`], of a recording of which is known that no page is missing after `sure`,
     /// though it lacks some.
-    pub fn of_ends(recording: &Recording, window: Window, now: u64, sure: u64) -> Self {
+    pub fn of_ends(recording: &PageSet, window: Window, now: u64, sure: u64) -> Self {
         let mut report = Self::new(recording, window, now);
         for lane in &mut report.lanes {
             // Before the first page of a ring, what is not read counts as overwritten.
@@ -201,7 +201,7 @@ impl Report {
         self.unrecorded().any(lacks_ring) || missed.any(|(program, _)| lane_of(program) == lane)
     }
 
-    fn is_lane_complete(&self, lane: &Coverage) -> bool {
+    fn is_lane_complete(&self, lane: &RingCoverage) -> bool {
         let is_counted = lane.lane != Lane::Syscall || self.detached.is_empty() && self.untold == 0;
         let is_decided =
             lane.lane != Lane::Syscall || self.doubts.iter().all(|doubt| doubt.cpu != lane.cpu);
@@ -314,7 +314,7 @@ impl Report {
 
 /// What of a window is after the last moment at which a ring's counters are known, if none of its
 /// gaps tells of it.
-fn uncounted(lane: &Coverage, window: Window) -> Option<Gap> {
+fn uncounted(lane: &RingCoverage, window: Window) -> Option<Gap> {
     let from = lane.complete.map_or(window.from, |(_, until)| until.max(window.from));
     let is_told = |gap: &Gap| gap.reason != Reason::Newer && gap.intersects(from, window.until);
     (from < window.until && !lane.gaps.iter().any(is_told)).then_some(Gap {
@@ -331,11 +331,11 @@ fn uncounted(lane: &Coverage, window: Window) -> Option<Gap> {
 /// What `recording` has of `window` in each ring: each gap by itself, from one moment at which the
 /// ring's counters are known to the next. Of the rings for which `wanted` says so.
 fn coverages(
-    recording: &Recording,
+    recording: &PageSet,
     window: Window,
     now: u64,
     wanted: impl Fn(&LaneStream) -> bool,
-) -> Vec<Coverage> {
+) -> Vec<RingCoverage> {
     let scope = Scope {
         from: window.from,
         until: window.until,
@@ -345,12 +345,12 @@ fn coverages(
         ring_bytes: recording.meta.lanes.ring_bytes(),
     };
     let of_stream = |stream: &LaneStream| {
-        let mut coverage = marks::coverage(recording, stream, &scope);
+        let mut coverage = counters::coverage(recording, stream, &scope);
         if recording.copied == 0 {
-            marks::is_missing(&mut coverage);
+            counters::is_missing(&mut coverage);
         }
         if recording.whole_files {
-            marks::is_undrained(&mut coverage);
+            counters::is_undrained(&mut coverage);
         }
         coverage.gaps.retain(|gap| gap.intersects(window.from, window.until));
         coverage

@@ -14,7 +14,7 @@ use flightrec_format::ring::{Gap, Reason};
 use flightrec_format::totals::{CpuTotals, Totals};
 use flightrec_store::{Limits, Now, Opening, Options, StoreWriter};
 
-use super::{Report, coverages};
+use super::{Coverage, coverages};
 use crate::pipeline::testing::{Random, enter};
 use crate::source::detached;
 use crate::source::files::catalog;
@@ -255,7 +255,7 @@ fn told(dir: &Path, window: Window, less: bool) -> (BTreeSet<Key>, u64) {
     let gaps =
         gaps.filter(|gap| gap.reason != Reason::Newer && gap.intersects(window.from, window.until));
     // What is told as one comes to as much.
-    let report = Report::new(&recording, window, now);
+    let report = Coverage::new(&recording, window, now);
     let refused = |gaps: &[Gap]| gaps.iter().map(|gap| gap.refused[1]).sum::<u64>();
     let all: Vec<Gap> = gaps.collect();
     let merged: Vec<Gap> = report.gaps().into_iter().copied().collect();

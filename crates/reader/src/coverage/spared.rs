@@ -7,13 +7,13 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::kept::LeftOut;
 use flightrec_format::ring::{Gap, LaneStream, Reason};
 
-use super::Report;
-use crate::source::Recording;
+use super::Coverage;
+use crate::source::PageSet;
 use crate::window::Window;
 
-impl Report {
+impl Coverage {
     /// Takes out the gaps that lack nothing of which `may_want` says that it may be wanted.
-    pub fn spare(&mut self, recording: &Recording, may_want: &mut dyn FnMut(&LeftOut) -> bool) {
+    pub fn spare(&mut self, recording: &PageSet, may_want: &mut dyn FnMut(&LeftOut) -> bool) {
         for lane in &mut self.lanes {
             let is_ring =
                 |stream: &&LaneStream| (stream.lane(), stream.cpu()) == (lane.lane, lane.cpu);
@@ -46,12 +46,12 @@ impl Report {
 }
 
 /// Whose events the quiet ring left out in a window, and how many.
-pub(super) fn left_out(recording: &Recording, window: Window) -> Vec<(u32, u64)> {
+pub(super) fn left_out(recording: &PageSet, window: Window) -> Vec<(u32, u64)> {
     named(recording, |_, _, of| of.from < window.until && of.until > window.from)
 }
 
 fn named(
-    recording: &Recording,
+    recording: &PageSet,
     mut counts: impl FnMut(Lane, u16, &LeftOut) -> bool,
 ) -> Vec<(u32, u64)> {
     let mut events: BTreeMap<u32, u64> = BTreeMap::new();

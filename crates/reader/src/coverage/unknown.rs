@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flightrec_format::abi::page::Lane;
 
-use crate::source::Recording;
+use crate::source::PageSet;
 use crate::window::Window;
 
 /// Lanes and kinds of a newer release. Names are as the recording has them: any text.
@@ -18,7 +18,7 @@ pub struct Unknown {
 
 impl Unknown {
     /// What `recording` has of them in `window`.
-    pub(super) fn of(recording: &Recording, window: Window) -> Self {
+    pub(super) fn of(recording: &PageSet, window: Window) -> Self {
         let all = &recording.meta.lanes;
         let is_unknown = |number: u8| Lane::RINGS.iter().all(|lane| *lane as u8 != number);
         let lanes = all.iter().filter(|lane| is_unknown(lane.number));

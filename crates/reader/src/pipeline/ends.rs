@@ -27,7 +27,7 @@ use super::Since;
 use crate::holes::Holes;
 use crate::left_out::LeftOuts;
 use crate::pairing::{At, CallNumber, Pairing};
-use crate::source::Recording;
+use crate::source::PageSet;
 use crate::threads::THREADS_MAX;
 
 /// Most workers.
@@ -169,7 +169,7 @@ impl Ends {
     /// `takers`, of which there have to be as many as workers.
     pub fn stretch<T: TakeEnds>(
         &mut self,
-        recording: &Recording,
+        recording: &PageSet,
         (from, until): (u64, u64),
         takers: &mut [T],
     ) {

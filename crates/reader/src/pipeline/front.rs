@@ -10,7 +10,7 @@ use super::placement::Placement;
 use crate::holes::Holes;
 use crate::left_out::LeftOuts;
 use crate::redact;
-use crate::source::Recording;
+use crate::source::PageSet;
 use crate::source::sure::Skips;
 
 /// Finds out about each event what later ones tell.
@@ -31,7 +31,7 @@ pub struct Front {
 
 impl Front {
     /// For a recording; `holes`: when system calls may be missing in what is read of it.
-    pub fn new(recording: &Recording, holes: Holes) -> Self {
+    pub fn new(recording: &PageSet, holes: Holes) -> Self {
         let mut front = Self {
             pairing: Pairs::new(&recording.meta, holes),
             placement: Placement::default(),
@@ -46,12 +46,12 @@ impl Front {
     }
 
     /// Goes on with what comes next of the same recording, from `from` on.
-    pub fn go_on(&mut self, recording: &Recording, holes: Holes, from: u64) {
+    pub fn go_on(&mut self, recording: &PageSet, holes: Holes, from: u64) {
         self.pairing.go_on(holes, from, &mut self.line);
         self.learn(recording, from);
     }
 
-    fn learn(&mut self, recording: &Recording, from: u64) {
+    fn learn(&mut self, recording: &PageSet, from: u64) {
         self.skips = Skips::of(recording, from);
         if let Some(left_outs) = LeftOuts::of(recording) {
             self.pairing.learn(&left_outs, from);

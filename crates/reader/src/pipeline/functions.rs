@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use crate::holes::Holes;
 
 /// Most threads whose calls are remembered, and most calls of one.
-const THREADS_MAX: usize = 4096;
+const CALLERS_MAX: usize = 4096;
 const DEPTH_MAX: usize = 256;
 /// Two places that are farther apart are of two stacks: of a signal handler, or a coroutine. No
 /// stack of a thread is larger by default (`ulimit -s`), bytes.
@@ -74,7 +74,7 @@ impl Functions {
     }
 
     fn take_function(&mut self, event: &Event, of: &Function) -> FunctionCall {
-        if !self.threads.contains_key(&event.tid) && self.threads.len() >= THREADS_MAX {
+        if !self.threads.contains_key(&event.tid) && self.threads.len() >= CALLERS_MAX {
             self.threads.clear();
         }
         let frames = self.threads.entry(event.tid).or_default();

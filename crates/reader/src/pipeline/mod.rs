@@ -43,14 +43,14 @@ pub use self::requests::{DiskUse, Flight, Request};
 pub use self::resolve::{Merging, Ongoing, Resolver, Sink, Wants};
 pub use self::since::Since;
 pub use self::traces::Traces;
-use crate::source::Recording;
+use crate::source::PageSet;
 use crate::window::{Window, with_leads};
 
 /// Boxes of events that are kept to be used again.
 const SPARE: usize = 1024;
 
 /// The events that the window needs, in order; `all`: from the recording's beginning on.
-pub fn events(recording: &Recording, window: Window, all: bool) -> Merge<Events<'_>> {
+pub fn events(recording: &PageSet, window: Window, all: bool) -> Merge<Events<'_>> {
     let from = if all { 0 } else { with_leads(window).from };
     Merge::new(recording.streams.iter().map(|stream| {
         // All of the task lane goes through, as names hold until they change.

@@ -16,12 +16,12 @@ use flightrec_format::ring::Scope;
 
 use super::delay::Findings;
 use crate::holes::Holes;
-use crate::source::Recording;
+use crate::source::PageSet;
 
 /// Most requests under way that are remembered: more than disks take at once.
 const FLIGHTS_MAX: usize = 65_536;
 /// Most threads whose requests are remembered, and most requests of one.
-const THREADS_MAX: usize = 1024;
+const WAITING_MAX: usize = 1024;
 const OF_THREAD_MAX: usize = 1024;
 /// Bytes of a sector (`SECTOR_SHIFT`, include/linux/blk_types.h).
 const SECTOR: u64 = 512;
@@ -135,7 +135,7 @@ impl Requests {
             Body::Switch { io_wait, next, .. } => {
                 let known = self.waited(*next, event.time).map(Known::Wait);
                 if *io_wait {
-                    if self.waiting.len() >= THREADS_MAX {
+                    if self.waiting.len() >= WAITING_MAX {
                         // Mostly of threads whose switch back is missing.
                         self.waiting.clear();
                     }
@@ -260,7 +260,7 @@ impl Requests {
     /// Remembers it for the call in which its thread made it.
     fn note_done(&mut self, flight: &Flight, issued: u64, done: u64) {
         let Some(by) = flight.by.filter(|by| *by != 0) else { return };
-        if !self.done.contains_key(&by) && self.done.len() >= THREADS_MAX {
+        if !self.done.contains_key(&by) && self.done.len() >= WAITING_MAX {
             // Mostly of threads of the kernel, which make no calls.
             self.done.clear();
             self.since = done;
@@ -311,7 +311,7 @@ impl Flight {
 }
 
 /// When events of requests may be missing in a recording, as far as its pages tell.
-pub fn holes(recording: &Recording) -> Holes {
+pub fn holes(recording: &PageSet) -> Holes {
     let scope = Scope {
         from: 0,
         until: u64::MAX,
@@ -336,7 +336,7 @@ pub fn holes(recording: &Recording) -> Holes {
 
 /// The requests that are not done where a recording ends, as far as no events of them are missing;
 /// oldest first.
-pub fn in_flight(recording: &Recording) -> Vec<Flight> {
+pub fn in_flight(recording: &PageSet) -> Vec<Flight> {
     let mut requests = Requests::new(holes(recording));
     let streams = recording.streams.iter().filter(|stream| stream.lane() == Lane::Kernel);
     let mut events = Merge::new(streams.map(|stream| stream.events_from(0)));
@@ -554,7 +554,7 @@ mod tests {
                 requests.take(&complete(time + 1, n, 64, 0), &found);
             }
         }
-        assert!(requests.flights.len() <= FLIGHTS_MAX && requests.done.len() <= THREADS_MAX);
+        assert!(requests.flights.len() <= FLIGHTS_MAX && requests.done.len() <= WAITING_MAX);
         for n in 0..5000u32 {
             let time = 10_000_000 + u64::from(n) * 10;
             requests.take(&issue(time, 7, 1, 64, 1), &found);

@@ -25,7 +25,7 @@ use super::traces::Traces;
 use crate::fds::{FdNames, Fds, Naming, Users};
 use crate::left_out::LeftOuts;
 use crate::names::Calls as Tables;
-use crate::source::Recording;
+use crate::source::PageSet;
 use crate::source::sure::Skips;
 use crate::threads::Threads;
 use crate::wall::WallClock;
@@ -111,7 +111,7 @@ pub struct Resolver<C> {
 impl<C: Choice> Resolver<C> {
     /// Starts where `recording` does, and shows what `choice` wants of the windows.
     pub fn new(
-        recording: &Recording,
+        recording: &PageSet,
         windows: Windows,
         choice: C,
         wall: WallClock,
@@ -147,7 +147,7 @@ impl<C: Choice> Resolver<C> {
     }
 
     /// Learns what the quiet ring left out.
-    fn know(&mut self, recording: &Recording) {
+    fn know(&mut self, recording: &PageSet) {
         if let Some(left_outs) = LeftOuts::of(recording) {
             self.queues.learn(&left_outs);
         }
@@ -165,7 +165,7 @@ impl<C: Choice> Resolver<C> {
     }
 
     /// Takes over what is known where another pass had come to, at `from`, as far as it is needed.
-    pub fn resume(&mut self, before: Ongoing<'_>, recording: &Recording, from: u64) {
+    pub fn resume(&mut self, before: Ongoing<'_>, recording: &PageSet, from: u64) {
         if let (Some(own), Some(entries)) = (&mut self.entries, before.entries) {
             own.clone_from(entries);
         }
@@ -179,7 +179,7 @@ impl<C: Choice> Resolver<C> {
     }
 
     /// Goes on with what comes next of the same recording, from `from` on.
-    pub fn go_on(&mut self, recording: &Recording, windows: Windows, from: u64) {
+    pub fn go_on(&mut self, recording: &PageSet, windows: Windows, from: u64) {
         self.windows = windows;
         self.know(recording);
         self.skips = Skips::of(recording, from);

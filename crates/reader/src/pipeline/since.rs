@@ -5,7 +5,7 @@ use flightrec_format::decode::Event;
 use flightrec_format::merge::Stream;
 use flightrec_format::ring::{Events, IntoEvents, LaneStream};
 
-use crate::source::Recording;
+use crate::source::PageSet;
 #[cfg(doc)]
 use crate::source::Sure;
 
@@ -18,7 +18,7 @@ pub struct Since<S> {
 impl<'a> Since<Events<'a>> {
     /// The same of a recording's stretch, as far as that is read: [`Sure::threads`].
     #[must_use]
-    pub fn of(self, recording: &'a Recording) -> Self {
+    pub fn of(self, recording: &'a PageSet) -> Self {
         let threads = recording.sure.as_ref().and_then(|sure| sure.threads.as_deref());
         Self { events: self.events.only(threads), ..self }
     }

@@ -12,7 +12,7 @@ use flightrec_format::encode::write_header;
 use flightrec_format::meta::Meta;
 use flightrec_format::totals::Totals;
 
-use crate::source::{Collector, Recording};
+use crate::source::{Collector, PageSet};
 
 const S: u64 = 1_000_000_000;
 
@@ -122,7 +122,7 @@ pub fn text(index: u8, status: StringStatus, bytes: &str) -> Text {
 
 /// A recording of one lane whose pages were opened at these seconds, system calls having been
 /// detached for so many until then.
-pub fn detached_recording(pages: &[(u64, u64)]) -> Recording {
+pub fn detached_recording(pages: &[(u64, u64)]) -> PageSet {
     let mut collector = Collector::new(Meta { session: 1, cpus: vec![0], ..Meta::default() });
     for (seq, (time, detached)) in (1..).zip(pages) {
         let header = PageHeader {

@@ -17,7 +17,7 @@ use flightrec_format::trace_context::{LONGEST_NS, Said, TraceContext, find};
 use rustc_hash::FxHashMap;
 
 /// Most threads whose spans are known at a time.
-const THREADS_MAX: usize = 65_536;
+const TRACED_MAX: usize = 65_536;
 /// Calls whose path may be a mark.
 const CALLS: [&str; 3] = ["access", "faccessat", "faccessat2"];
 
@@ -103,9 +103,9 @@ impl Traces {
     }
 
     fn begin(&mut self, event: &Event, context: TraceContext) {
-        if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&event.tid) {
+        if self.threads.len() >= TRACED_MAX && !self.threads.contains_key(&event.tid) {
             self.threads.retain(|_, (_, until)| *until > event.time);
-            if self.threads.len() >= THREADS_MAX {
+            if self.threads.len() >= TRACED_MAX {
                 return;
             }
         }
@@ -191,12 +191,12 @@ mod tests {
             traces.take(&Event { time, cpu: 0, tid, body });
             (traces.threads.len(), traces.of(tid, time).is_some())
         };
-        for tid in 1..=THREADS_MAX as u32 {
+        for tid in 1..=TRACED_MAX as u32 {
             assert!(say(1, tid).1);
         }
-        assert_eq!(say(2, 0), (THREADS_MAX, false));
+        assert_eq!(say(2, 0), (TRACED_MAX, false));
         // Said again by one that is known, and by others when all before are over.
-        assert_eq!(say(3, 1), (THREADS_MAX, true));
+        assert_eq!(say(3, 1), (TRACED_MAX, true));
         assert_eq!(say(2 + LONGEST_NS, 0), (2, true));
     }
 }

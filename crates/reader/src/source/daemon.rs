@@ -8,7 +8,7 @@ use flightrec_format::meta::from_json;
 use flightrec_format::symbols::Symbols;
 
 use super::live::{NewsCollector, Stacks};
-use super::{Clock, Collector, Live, News, Recording, Source, SourceError};
+use super::{Clock, Collector, Live, News, PageSet, Source, SourceError};
 use crate::control::{Client, ControlError, Received};
 use crate::observe;
 use crate::window::Window;
@@ -44,7 +44,7 @@ impl Source for DaemonSource {
         self.clock
     }
 
-    fn read(&mut self, window: Window) -> Result<Recording, SourceError> {
+    fn read(&mut self, window: Window) -> Result<PageSet, SourceError> {
         self.client.send(&Request::Pages { from: window.from, until: window.until })?;
         let Response::Meta(meta) = self.client.receive()? else {
             return Err(ControlError::Unexpected.into());
@@ -68,7 +68,7 @@ impl Source for DaemonSource {
 
 /// Most threads that stacks are taken of: more than Linux has (`PID_MAX_LIMIT`,
 /// include/linux/threads.h).
-const THREADS_MAX: usize = 4 << 20;
+const STACKS_MAX: usize = 4 << 20;
 
 /// Most positions in one request, which is then shorter than the daemon's limit.
 const POSITIONS_MAX: usize = 8192;
@@ -95,7 +95,7 @@ impl Live for DaemonSource {
         let mut stacks = Stacks { symbols, ..Stacks::default() };
         loop {
             match self.client.receive()? {
-                Response::Stacks(of) if stacks.by_thread.len() < THREADS_MAX => {
+                Response::Stacks(of) if stacks.by_thread.len() < STACKS_MAX => {
                     stacks.by_thread.extend(of.into_iter().map(|of| (of.tid, of.frames)));
                 }
                 Response::End(_) => return Ok(stacks),

@@ -5,11 +5,11 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Act;
 use flightrec_format::decode::{Body, Event};
 
-use super::Recording;
+use super::PageSet;
 
 /// From when to when, in order, ns of `CLOCK_MONOTONIC`. A time whose beginning is not there began
 /// before all that is, one whose end is not there lasts.
-pub fn detached(recording: &Recording) -> Vec<(u64, u64)> {
+pub fn detached(recording: &PageSet) -> Vec<(u64, u64)> {
     let tasks = recording.streams.iter().filter(|stream| stream.lane() == Lane::Task);
     let act = |event: Event| match event.body {
         Body::Act(act, _) if act == Act::Detached as u16 => Some((event.time, true)),

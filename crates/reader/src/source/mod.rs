@@ -1,6 +1,5 @@
 //! Where pages come from. Every command works on every source, and does not know which it is.
 
-pub mod anchor;
 mod daemon;
 mod detached;
 pub mod files;
@@ -12,6 +11,7 @@ mod pinned;
 pub mod snapshots;
 pub mod state_dir;
 pub mod sure;
+pub mod trust;
 pub mod vmcore;
 
 use std::sync::Arc;
@@ -63,12 +63,12 @@ pub trait Source {
     ///
     /// # Errors
     /// The source can not be read, or gives more pages than a recording has.
-    fn read(&mut self, window: Window) -> Result<Recording, SourceError>;
+    fn read(&mut self, window: Window) -> Result<PageSet, SourceError>;
 }
 
 /// What a source gave.
 #[derive(Debug, Default)]
-pub struct Recording {
+pub struct PageSet {
     /// The recording's own description.
     pub meta: Meta,
     /// Each ring's pages, by lane and CPU.
@@ -94,7 +94,7 @@ pub struct Recording {
     /// How often a thread found no place in the table, as the table's pages tell.
     pub slot_misses: u64,
     /// Other recordings that claim to be the same machine's last, where nothing decides
-    /// ([`anchor`]).
+    /// ([`trust`]).
     pub disputed_by: Vec<u64>,
     /// Where it is known beside the pages that nothing is missing.
     pub sure: Option<Sure>,
@@ -105,7 +105,7 @@ pub struct Recording {
     pub skips: Arc<[Skip]>,
 }
 
-impl Recording {
+impl PageSet {
     /// The threads that were blocked from before a moment until a table of threads was taken after
     /// it: nothing of them is recorded in between.
     pub fn asleep(&self, from: u64) -> impl Iterator<Item = &TaskSlot> {
@@ -317,10 +317,10 @@ impl Collector {
     }
 
     /// All pages are there.
-    pub fn finish(self, totals: Totals) -> Recording {
+    pub fn finish(self, totals: Totals) -> PageSet {
         let Self { meta, rings, slots, slot_misses, descriptors, .. } = self;
         let descriptors = snapshots(descriptors.documents().map(|document| document.bytes));
-        Recording {
+        PageSet {
             meta,
             streams: rings.finish(),
             tables: vec![(0, u64::MAX)],
@@ -329,7 +329,7 @@ impl Collector {
             totals,
             copied: u64::MAX,
             slot_misses,
-            ..Recording::default()
+            ..PageSet::default()
         }
     }
 }

@@ -16,13 +16,13 @@ use flightrec_format::symbols::Symbols;
 use flightrec_format::thread_stack::ThreadStack;
 
 use super::live::{NewsCollector, Stacks};
-use super::{Clock, Collector, Live, News, Recording, Source, SourceError};
+use super::{Clock, Collector, Live, News, PageSet, Source, SourceError};
 use crate::observe;
 use crate::window::Window;
 
 /// The newest recording that is pinned below a bpffs directory.
 pub struct PinnedSource {
-    recording: live::Recording,
+    recording: live::LiveRings,
     progs: PathBuf,
     stack_walk: PathBuf,
     clock: Clock,
@@ -35,7 +35,7 @@ impl PinnedSource {
     /// There is no recording, or it may not be mapped: that takes root.
     pub fn open(bpffs_dir: &Path) -> Result<Self, LiveError> {
         let dir = Generation::find(bpffs_dir)?;
-        let recording = live::Recording::open(&dir, false)?;
+        let recording = live::LiveRings::open(&dir, false)?;
         let now = monotonic();
         let clock = Clock { now, wall_offset: wall_offset() };
         Ok(Self {
@@ -88,7 +88,7 @@ impl Source for PinnedSource {
         self.clock
     }
 
-    fn read(&mut self, window: Window) -> Result<Recording, SourceError> {
+    fn read(&mut self, window: Window) -> Result<PageSet, SourceError> {
         let meta = self.recording.meta()?;
         let cpus = self.recording.cpus();
         let mut collector = Collector::new(meta);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::Recording;
+use super::PageSet;
 
 /// A stretch after others of a window of which nothing is missing in the files, whichever of its
 /// pages are read.
@@ -42,7 +42,7 @@ pub struct Skips {
 
 impl Skips {
     /// Those of a recording's stretch that is read from `from` on.
-    pub fn of(recording: &Recording, from: u64) -> Self {
+    pub fn of(recording: &PageSet, from: u64) -> Self {
         let next = recording.skips.partition_point(|skip| skip.at < from);
         Self { all: recording.skips.clone(), next }
     }

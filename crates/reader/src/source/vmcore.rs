@@ -11,8 +11,8 @@ use flightrec_format::meta::{Lanes, Meta};
 use flightrec_format::totals::{CpuTotals, Totals};
 use flightrec_vmcore::{Dump, PageRef, Rejected, Scan, Session, Shortfall, VmcoreError};
 
-use super::anchor::{Choice, Files, choose};
-use super::{Clock, Collector, Recording, Source, SourceError};
+use super::trust::{Choice, Files, choose};
+use super::{Clock, Collector, PageSet, Source, SourceError};
 use crate::memory;
 use crate::observe;
 use crate::window::Window;
@@ -289,7 +289,7 @@ impl Source for VmcoreSource {
         self.clock
     }
 
-    fn read(&mut self, window: Window) -> Result<Recording, SourceError> {
+    fn read(&mut self, window: Window) -> Result<PageSet, SourceError> {
         let session = self.session()?;
         let pages: Vec<&PageRef> = session.pages(window.from, window.until).collect();
         let most = memory::pages_max() / memory::PAGE_WEIGHT;

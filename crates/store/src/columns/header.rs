@@ -79,7 +79,7 @@ impl Head {
 
 impl Rings {
     pub(super) fn new() -> Self {
-        Self { known: Vec::new(), at: 0, session: 0, version: 1 }
+        Self { known: Vec::new(), at: 0, session: 0, version: 0 }
     }
 
     /// The ring of this lane and CPU.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::part::PROVISIONAL_NS;
-use flightrec_format::ring::{Coverage, Scope};
+use flightrec_format::ring::{RingCoverage, Scope};
 use flightrec_store::dir::parse_name;
 use flightrec_store::{FileReader, Kind, Limits, State, Store, StoreError, StoreWriter, verify};
 use proptest::prelude::*;
@@ -244,7 +244,7 @@ impl Model {
             }
             // The rest is told.
             let scope = Scope { until: u64::MAX, ..Scope::default() };
-            let Coverage { gaps, .. } = stream.coverage(&scope);
+            let RingCoverage { gaps, .. } = stream.coverage(&scope);
             let lost: u64 = gaps.iter().map(|gap| gap.missing().unwrap()).sum();
             if !found.is_empty() {
                 assert_eq!(found.len() as u64 + lost, happened.len() as u64, "{key:?}");

@@ -6,16 +6,17 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use flightrec_reader::window::{Edge, nanos};
+
 use super::CollectPlan;
 use super::hosts::Host;
 use super::stream::Stream;
 use super::survey::{Held, survey};
-use crate::clocks::{self, Ahead, Asked};
+use crate::clock_offset::{self, Ahead, Asked};
 use crate::follow::stop::Stop;
 use crate::frames::{self, Next};
 use crate::output::OutputError;
 use crate::target::Target;
-use crate::window::{Edge, nanos};
 use flightrec_cli::told;
 use flightrec_format::human::{bytes, span};
 
@@ -204,14 +205,14 @@ fn ask_the_time(
     let mut known: Option<Ahead> = None;
     for _ in 0..=QUESTIONS {
         let asked = Asked::now();
-        stream.tell(clocks::ASK);
+        stream.tell(clock_offset::ASK);
         let next = frames::next(stream, buffer, false)?;
-        match clocks::answered(buffer).filter(|_| next == Next::Bytes) {
+        match clock_offset::answered(buffer).filter(|_| next == Next::Bytes) {
             Some(there) => known = Some(asked.answered(there).better(known)),
             None => return Ok((known, Some(next))),
         }
     }
-    stream.tell(clocks::GO);
+    stream.tell(clock_offset::GO);
     Ok((known, None))
 }
 

@@ -19,6 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use flightrec_reader::window::Edge;
 
 use self::ask::{Answer, Asking};
 use self::hosts::Host;
@@ -30,7 +31,6 @@ use crate::options::window::WindowArgs;
 use crate::output::{Output, OutputError};
 use crate::ssh::SshArgs;
 use crate::value::{size, stretch};
-use crate::window::Edge;
 
 /// Most hosts that are asked at a time.
 const PARALLEL_MAX: u16 = 256;

@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use flightrec_format::abi::page::Refusal;
+use flightrec_reader::coverage::{self, Coverage};
+use flightrec_reader::source::history::{self, Chapter, Foretold, Go, Question, Visitor};
+use flightrec_reader::source::{HistoryPlace, HistoryPlan};
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::window::Edge;
+use flightrec_reader::windows::Windows;
 
-use crate::coverage::{self, Report};
-use crate::source::history::{self, Chapter, Foretold, Go, Question, Visitor};
-use crate::source::{HistoryPlace, HistoryPlan};
 use crate::text::coverage::Seam;
-use crate::wall::WallClock;
-use crate::window::Edge;
-use crate::windows::Windows;
 
 /// What files have of their window.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Visitor<anyhow::Error> for Seen {
         let mut wall = chapter.recording.wall_clock(chapter.clock.wall_offset);
         let windows = chapter.windows(&wall);
         if windows.count() == 1
-            && let Some(report) = Report::foretold(foretold, windows.hull())
+            && let Some(report) = Coverage::foretold(foretold, windows.hull())
         {
             self.add(chapter, &[report], &windows, &mut wall);
             self.is_told = true;
@@ -80,8 +80,8 @@ impl Visitor<anyhow::Error> for Seen {
             let mut wall = chapter.recording.wall_clock(chapter.clock.wall_offset);
             let windows = chapter.windows(&wall);
             let told = coverage::told(&windows);
-            let report = |window| Report::new(&chapter.recording, window, chapter.clock.now);
-            let reports: Vec<Report> = told.iter().map(report).collect();
+            let report = |window| Coverage::new(&chapter.recording, window, chapter.clock.now);
+            let reports: Vec<Coverage> = told.iter().map(report).collect();
             self.add(&chapter, &reports, &windows, &mut wall);
         }
         Ok(Go::On)
@@ -92,7 +92,7 @@ impl Seen {
     fn add(
         &mut self,
         chapter: &Chapter,
-        reports: &[Report],
+        reports: &[Coverage],
         windows: &Windows,
         wall: &mut WallClock,
     ) {

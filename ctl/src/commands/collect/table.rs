@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::ask::Answer;
 use super::hosts::Host;
 use super::survey::{Held, moment, timestamp};
-use crate::clocks::Ahead;
+use crate::clock_offset::Ahead;
 use crate::exit::Exit;
 use crate::schema::document;
 use crate::text::printable;

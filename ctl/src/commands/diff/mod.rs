@@ -9,11 +9,11 @@ mod window;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use flightrec_reader::fds::Naming;
 
 pub use self::args::{DiffArgs, DiffFormat};
 use self::window::WindowSpec;
 use super::prelude::*;
-use crate::fds::Naming;
 use crate::filter::FilterPlan;
 use crate::options::past::{Past, PastArgs};
 use crate::options::store::StoreArgs;

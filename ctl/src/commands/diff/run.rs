@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use flightrec_analysis::compare::{Change, Side, changes};
+use flightrec_reader::window::Edge;
 use jiff::tz::TimeZone;
 
 use super::show::About;
@@ -12,7 +13,6 @@ use crate::output::{Output, is_broken_pipe};
 use crate::report::minutes::{Minutes, SumsTold};
 use crate::report::pass::{self, Scope};
 use crate::report::{Period, Several, Table};
-use crate::window::Edge;
 use flightrec_cli::note;
 
 /// Most groups that are told apart in a window.

@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
+use flightrec_reader::window::nanos;
+
 use crate::options::time::TimeArg;
-use crate::window::nanos;
 
 /// A window, as typed.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,15 +14,15 @@ mod tests;
 
 use std::fmt::Write as _;
 
+use flightrec_reader::control::ControlError;
+use flightrec_reader::source::Origin;
 use serde::Serialize;
 
 pub use self::check::{Check, Verdict};
 pub use self::machine::Machine;
 use super::prelude::*;
-use crate::control::ControlError;
 use crate::output::Output;
 use crate::schema::document;
-use crate::source::Origin;
 use crate::state::State;
 use crate::text::printable;
 use flightrec_cli::told;

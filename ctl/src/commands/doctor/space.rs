@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use flightrec_reader::source::STATE_DIR;
+
 use super::machine::Dumper;
 use super::{Check, Machine};
-use crate::source::STATE_DIR;
 use crate::state::State;
 use flightrec_format::human::bytes;
 

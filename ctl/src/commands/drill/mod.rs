@@ -10,16 +10,16 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use flightrec_analysis::why::{Answer, Subject};
 use flightrec_format::live::sys;
+use flightrec_reader::control::{Client, ControlError};
+use flightrec_reader::source::Origin;
 
 use self::incident::{HOLDER, Incident, Place, WAITER};
 use self::recorder::Recorder;
 use super::prelude::*;
-use super::why;
-use crate::control::{Client, ControlError};
 use crate::options::recorder::RUNTIME_DIR;
 use crate::output::Output;
-use crate::source::Origin;
 use crate::value::stretch;
+use crate::why;
 use flightrec_cli::note;
 
 /// Shortest time that the lock may be held: less is lost among what else happens.

@@ -3,19 +3,19 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
+use flightrec_reader::boots::id_text;
+use flightrec_reader::source::files::catalog::BootFiles;
+use flightrec_reader::source::files::session::SessionSource;
+use flightrec_reader::source::{Clock, history};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::plan::BootsPlan;
-use crate::boots::id_text;
 use crate::exit::Exit;
 use crate::options::format::FormatArg;
 use crate::output::{Output, refuse};
 use crate::schema::Versioned;
-use crate::source::files::catalog::BootFiles;
-use crate::source::files::session::SessionSource;
-use crate::source::{Clock, history};
 use flightrec_cli::note;
 
 /// Lists the boots that there are files of.

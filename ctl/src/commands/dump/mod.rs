@@ -2,13 +2,13 @@
 
 pub mod args;
 pub mod boots;
-pub mod events;
 pub mod plan;
 pub mod vmcore;
 
 pub use self::args::DumpArgs;
 pub use self::plan::DumpPlan;
 use super::prelude::*;
+use crate::events;
 use crate::options::window::WindowArgs;
 
 impl Arguments for DumpArgs {

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use flightrec_reader::source::HistoryPlan;
 use jiff::Zoned;
 
 use super::args::{DumpArgs, VmcoreArgs};
+use crate::events::EventsPlan;
 use crate::options::format::FormatArg;
 use crate::options::kernel_dump::KernelDump;
-use crate::options::past::Past;
 use crate::options::recorder::RecorderArgs;
-use crate::options::shown::{ShownArgs, ShownPlan};
-use crate::source::HistoryPlan;
+use crate::options::shown::ShownArgs;
 
 /// What is printed.
 #[derive(Debug, PartialEq)]
@@ -35,17 +35,6 @@ pub struct BootsPlan {
     pub output: Option<PathBuf>,
     /// Whether one that is there is replaced.
     pub force: bool,
-}
-
-/// Events.
-#[derive(Debug, PartialEq)]
-pub struct EventsPlan {
-    /// Which time of which recording.
-    pub past: Past,
-    /// Which events, how, and where.
-    pub shown: ShownPlan,
-    /// Whether an incomplete window is a failure.
-    pub strict: bool,
 }
 
 /// A kernel dump, read.

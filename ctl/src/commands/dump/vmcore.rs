@@ -9,25 +9,25 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use flightrec_format::abi::page::Lane;
+use flightrec_reader::source::trust::Files;
+use flightrec_reader::source::vmcore::Image;
+use flightrec_reader::source::{Source, VmcoreSource};
+use flightrec_reader::window::{Edge, Window, with_leads};
 use flightrec_vmcore::Session;
 
-use super::events;
 use super::plan::{VmcorePlan, What};
 use crate::announce::{announce, moment};
-use crate::commands::ps::blocked::Wanted;
-use crate::commands::ps::in_flight::{HEAD, at_death, without_place};
-use crate::commands::ps::lines::Document;
-use crate::commands::ps::requests::{RequestInFlight, requests};
-use crate::commands::ps::{WITHOUT_TABLE, tell_missing};
+use crate::events;
 use crate::exit::Exit;
+use crate::in_flight::blocked::Wanted;
+use crate::in_flight::document::Document;
+use crate::in_flight::requests::{RequestInFlight, requests};
+use crate::in_flight::{HEAD, at_death, without_place};
+use crate::in_flight::{WITHOUT_TABLE, tell_missing};
 use crate::options::format::FormatArg;
 use crate::output::{Output, refuse};
 use crate::schema::Versioned;
-use crate::source::anchor::Files;
-use crate::source::vmcore::Image;
-use crate::source::{Source, VmcoreSource};
 use crate::text::{Options, Renderer, printable};
-use crate::window::{Edge, Window, with_leads};
 use flightrec_cli::note;
 
 /// Shows what was asked for.

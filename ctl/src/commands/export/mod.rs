@@ -1,7 +1,6 @@
 //! `flightctl export`: what was recorded, in the formats of other tools.
 
 pub mod args;
-pub(crate) mod place;
 pub mod plan;
 mod run;
 mod sums;

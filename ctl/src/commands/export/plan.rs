@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use flightrec_reader::fds::Naming;
 use jiff::Zoned;
 
 use super::args::{ExportArgs, ExportFormat};
-use crate::commands::dump::plan::EventsPlan;
-use crate::fds::Naming;
+use crate::events::EventsPlan;
 use crate::filter::FilterPlan;
 use crate::options::color::ColorArg;
 use crate::options::format::FormatArg;

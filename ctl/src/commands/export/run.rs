@@ -13,19 +13,19 @@ use flightrec_export::parquet::{Parquet, Table};
 use flightrec_export::perfetto::Perfetto;
 use flightrec_export::profile::{Form, Profile};
 use flightrec_export::trace_dat::TraceDat;
+use flightrec_reader::memory;
+use flightrec_reader::source::history;
 
 use super::args::ExportFormat;
-use super::place::{self, Partial};
 use super::plan::ExportPlan;
 use super::sums;
 use crate::announce::announce;
-use crate::commands::dump::events::{Dump, Target, question};
+use crate::events::{Dump, Target, question};
 use crate::exit::Exit;
 use crate::export::Export;
-use crate::memory;
+use crate::output::place::{self, Partial};
 use crate::output::{Output, is_stream, refuse, stream};
 use crate::render::Format;
-use crate::source::history;
 use flightrec_cli::note;
 
 /// Exports what was asked for.

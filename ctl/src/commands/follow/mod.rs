@@ -6,11 +6,12 @@ pub mod tally;
 
 use std::time::Duration;
 
+use flightrec_reader::source::Origin;
+
 use super::prelude::*;
 use crate::follow::stop::Stop;
 use crate::options::color::ColorArgs;
 use crate::options::shown::{ShownArgs, ShownPlan};
-use crate::source::Origin;
 use crate::value::interval;
 
 /// Arguments of `follow`.

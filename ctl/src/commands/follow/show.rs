@@ -12,6 +12,8 @@ use flightrec_format::decode::Page;
 use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::is_loss;
+use flightrec_reader::source::{News, SourceError};
+use flightrec_reader::window::{Window, nanos};
 
 use super::tally::Tally;
 use super::{FollowPlan, lines};
@@ -22,9 +24,7 @@ use crate::formats;
 use crate::output::{Output, is_broken_pipe, refuse};
 use crate::print::Pass;
 use crate::render::{Following, Format};
-use crate::source::{News, SourceError};
 use crate::text::coverage::lacking;
-use crate::window::{Window, nanos};
 use flightrec_cli::note;
 
 /// How often a long round looks whether the end has come, in events.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use flightrec_format::ring::Gap;
+use flightrec_reader::pipeline::Part;
 
-use crate::pipeline::Part;
 use crate::text::coverage::refused;
 
 /// What became of all that was recorded: `recorded` is what is shown, filtered out and skipped.

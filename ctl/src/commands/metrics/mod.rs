@@ -14,12 +14,12 @@ use flightrec_format::control::{
     Budget, CpuTotals, DescriptorStatus, LastSnapshot, SnapshotStatus, Status, StoreState,
     StoreStatus, SumsStatus, Totals,
 };
+use flightrec_reader::source::Origin;
 use jiff::Timestamp;
 
 use self::exposition::Exposition;
 use super::prelude::*;
 use crate::output::Output;
-use crate::source::Origin;
 use crate::state::{CpuState, Descriptors, Files, Snapshots, State, Store, Sums};
 
 /// Arguments of `metrics`: none.

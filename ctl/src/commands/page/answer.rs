@@ -2,9 +2,9 @@
 
 use flightrec_analysis::why::{self, Answer};
 use flightrec_export::page::model;
+use flightrec_reader::window::Window;
 
 use super::chosen::who;
-use crate::window::Window;
 
 /// How much before and after the begin, and the end, of the longest wait is drawn in full, ns.
 const BEGIN: (u64, u64) = (2_000_000, 20_000_000);

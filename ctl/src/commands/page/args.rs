@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::commands::why::args::AskArgs;
 use crate::options::redact::RedactArgs;
+use crate::why::args::AskArgs;
 
 /// Arguments of `page`.
 #[derive(Debug, clap::Args)]

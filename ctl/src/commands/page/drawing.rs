@@ -9,6 +9,11 @@ use flightrec_export::redact::Redact;
 use flightrec_format::decode::{Body, Call};
 use flightrec_format::ring::Gap;
 use flightrec_reader::Session;
+use flightrec_reader::boots::{self, BootId};
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::fds::Kept;
+use flightrec_reader::source::PageSet;
+use flightrec_reader::window::Window;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -16,13 +21,8 @@ use super::chosen::{Chosen, who};
 use super::lines::Raw;
 use super::occurrences::Occurrences;
 use super::whats::Whats;
-use crate::boots::{self, BootId};
-use crate::coverage::Report as Coverage;
-use crate::fds::Kept;
 use crate::report::{self, Part, Report, Seen, Shape, Sums};
-use crate::source::Recording;
 use crate::text::{Options, Renderer};
-use crate::window::Window;
 
 /// Stretches of all rows of threads and CPUs together: far from the cause, and near it.
 const FAR_MAX: usize = 46_000;
@@ -171,7 +171,7 @@ impl Drawing {
         at: usize,
         (from, until): (u64, u64),
         (call, end): (&Call, End),
-        fds: crate::fds::FdNames<'_>,
+        fds: flightrec_reader::fds::FdNames<'_>,
         to: &Sums,
     ) {
         let (from, until) = (from.max(self.window.from), until.min(self.window.until));
@@ -381,7 +381,7 @@ impl Report for Drawing {
         &report::WHOLE
     }
 
-    fn coverage(&mut self, recording: &Recording, reports: &[Coverage]) {
+    fn coverage(&mut self, recording: &PageSet, reports: &[Coverage]) {
         let boot = boots::of_meta(&recording.meta);
         self.has_other_boot |= *self.boot.get_or_insert(boot) != boot;
         for report in reports {

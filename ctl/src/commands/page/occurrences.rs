@@ -12,13 +12,13 @@ use flightrec_format::abi::kinds::{BlockComplete, Interrupt, Kind, SignalDeliver
 use flightrec_format::abi::record::Comm;
 use flightrec_format::abi::value_names::BLOCK_OPS;
 use flightrec_format::decode::{Body, Plain};
+use flightrec_reader::names::signal;
+use flightrec_reader::threads::trim;
+use flightrec_reader::window::Window;
 
 use super::chosen::who;
 use super::whats::Whats;
-use crate::names::signal;
 use crate::report::Seen;
-use crate::threads::trim;
-use crate::window::Window;
 
 /// Stretches of all these rows together: far from the cause, and near it.
 const FAR_MAX: usize = 10_000;

@@ -6,10 +6,10 @@ use anyhow::Result;
 use jiff::Zoned;
 
 use super::args::PageArgs;
-use crate::commands::why::WhyPlan;
-use crate::commands::why::args::WhyFormat;
 use crate::options::recorder::RecorderArgs;
 use crate::options::redact::RedactPlan;
+use crate::why::WhyPlan;
+use crate::why::args::WhyFormat;
 
 /// A page to make.
 #[derive(Debug, PartialEq)]

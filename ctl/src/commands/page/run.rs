@@ -10,6 +10,10 @@ use jiff::tz::TimeZone;
 use flightrec_export::page::html;
 use flightrec_export::page::model::{About, Coverage, Page};
 use flightrec_reader::Session;
+use flightrec_reader::fds::Naming;
+use flightrec_reader::memory;
+use flightrec_reader::source::HistoryPlace;
+use flightrec_reader::window::{Edge, Window};
 
 use super::answer::{moment, near, told};
 use super::chosen;
@@ -18,19 +22,15 @@ use super::lines::Raw;
 use super::plan::PagePlan;
 use super::survey::{Both, Survey};
 use super::tables::{histogram, reports, tables};
-use crate::commands::export::place::Partial;
-use crate::commands::why::run::{Answered, answered};
 use crate::exit::Exit;
-use crate::fds::Naming;
 use crate::filter::FilterPlan;
-use crate::memory;
+use crate::output::place::Partial;
 use crate::output::{OutputError, is_broken_pipe, is_stream, refuse, stream};
 use crate::progress::Progress;
 use crate::report::minutes::Wanted;
 use crate::report::pass::{Scope, make_with};
 use crate::report::{Period, Report, Table};
-use crate::source::HistoryPlace;
-use crate::window::{Edge, Window};
+use crate::why::run::{Answered, answered};
 use flightrec_cli::note;
 
 /// Makes it, and writes it.

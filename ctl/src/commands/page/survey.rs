@@ -11,7 +11,7 @@ use crate::report::{self, Part, Report, Seen, Several, Shape, Sums};
 use crate::text::printable;
 
 /// Most threads that are told apart; those that come later are not chosen.
-const THREADS_MAX: usize = 65_536;
+const SURVEYED_MAX: usize = 65_536;
 /// Waits shorter than that are no reason to draw a thread, ns.
 const WAIT_LEAST: u64 = 1_000_000;
 
@@ -45,7 +45,7 @@ impl Survey {
     fn stretch(&mut self, part: &Part<'_>, to: &Sums) {
         let interval = &part.stretch.interval;
         let tid = interval.tid;
-        if tid == 0 || self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&tid) {
+        if tid == 0 || self.threads.len() >= SURVEYED_MAX && !self.threads.contains_key(&tid) {
             return;
         }
         let total = self.threads.entry(tid).or_default();

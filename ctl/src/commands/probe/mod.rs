@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use flightrec_format::control::{PROBE_LASTS_MAX, ProbeChoice, ProbeStatus};
+use flightrec_reader::control::Client;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
 
 use self::spec::Spec;
 use super::prelude::*;
-use crate::control::Client;
 use crate::output::Output;
 use crate::schema::document;
 use crate::text::printable;

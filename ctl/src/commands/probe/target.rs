@@ -7,11 +7,11 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use flightrec_format::control::{NewMark, NewProbe, PROBED_MAX, PROBED_SINGLY_MAX};
+use flightrec_reader::binaries::{Program, Table};
 
 use super::events::Source;
 use super::spec::{Pattern, Place, Spec};
 use super::{kernel, library};
-use crate::binaries::{Program, Table};
 use crate::suggest::{hint, nearest};
 
 /// The request, and what is sent with it: the file, where the daemon takes files; else the events
@@ -68,8 +68,9 @@ pub(super) fn find(
         }
         Place::Marks(name, provider) => {
             let (source, path, program) = open(name)?;
-            let is_wanted =
-                |of: &&crate::binaries::Mark| provider.has(&of.provider) && spec.name.has(&of.name);
+            let is_wanted = |of: &&flightrec_reader::binaries::Mark| {
+                provider.has(&of.provider) && spec.name.has(&of.name)
+            };
             // A mark may stand at several places: each has its own arguments.
             for mark in program.marks.iter().filter(is_wanted) {
                 let name = format!("{}:{}", mark.provider, mark.name);

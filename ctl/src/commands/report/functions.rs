@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use flightrec_format::control::FunctionCalls;
+use flightrec_reader::control::Client;
 use serde::Serialize;
 
 use super::args::ReportFormat;
-use crate::control::Client;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::schema::document;

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use flightrec_reader::fds::Naming;
 use jiff::Zoned;
 
 use super::args::{FunctionsArgs, ReportFormat, StackSumArgs, SumArgs};
 use super::{ReportCommand, functions, run};
 use crate::commands::Plan;
 use crate::exit::Exit;
-use crate::fds::Naming;
 use crate::filter::FilterPlan;
 use crate::options::recorder::RecorderArgs;
 use crate::report::minutes::Wanted;

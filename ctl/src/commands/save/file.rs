@@ -15,6 +15,10 @@ use flightrec_format::encode::{PageWriter, write_header, write_slot};
 use flightrec_format::meta::Meta;
 use flightrec_format::part;
 use flightrec_format::ring::LaneStream;
+use flightrec_reader::source::history::Chapter;
+use flightrec_reader::source::{Clock, PageSet};
+use flightrec_reader::window::Window;
+use flightrec_reader::windows::Windows;
 use flightrec_store::block::PAGES_MAX;
 use flightrec_store::snapshot::About;
 use flightrec_store::{Checkpoint, FileWriter, RingMark};
@@ -22,11 +26,7 @@ use flightrec_store::{Checkpoint, FileWriter, RingMark};
 use crate::frames::{FRAME_MAX, Frames};
 use crate::output::OutputError;
 use crate::progress::Progress;
-use crate::source::history::Chapter;
-use crate::source::{Clock, Recording};
 use crate::target::{self, Target};
-use crate::window::Window;
-use crate::windows::Windows;
 
 /// Most stretches of a window that a file tells: a clock that is slewed makes many that are near
 /// together.
@@ -166,7 +166,7 @@ impl Saving {
         Ok(())
     }
 
-    fn write(&mut self, recording: &Recording) -> io::Result<()> {
+    fn write(&mut self, recording: &PageSet) -> io::Result<()> {
         let progress = Progress::start("writing the file");
         for snapshot in &recording.descriptors {
             self.file.descriptors(snapshot.end, &snapshot.encode())?;
@@ -213,7 +213,7 @@ impl Saving {
     ///
     /// A file that begins without a checkpoint has none before its last one either, as its first
     /// one says that all that was counted until then is in the file before it.
-    fn mark(&mut self, recording: &Recording) -> io::Result<()> {
+    fn mark(&mut self, recording: &PageSet) -> io::Result<()> {
         // Of what was damaged, as of the last checkpoint: a reader would vouch for it.
         if !self.is_sound || recording.copied == 0 {
             return Ok(());
@@ -303,7 +303,7 @@ type Counters = (Counts, [u64; REFUSALS]);
 /// The rings' counters for a checkpoint: what `choose` makes of those that are known and of the
 /// ring's pages.
 fn marks<'a>(
-    recording: &'a Recording,
+    recording: &'a PageSet,
     totals: &'a Totals,
     choose: impl Fn(&LaneStream, Counters) -> Option<Counters> + 'a,
 ) -> impl Iterator<Item = RingMark> + 'a {

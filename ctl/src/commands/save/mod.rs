@@ -11,19 +11,19 @@ use jiff::tz::TimeZone;
 
 use anyhow::{Context, bail};
 use flightrec_format::ring::LaneStream;
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::source::history::{self, Chapter, Foretold, Go, Visitor};
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::windows::Windows;
 
 use super::prelude::*;
-use crate::clocks;
-use crate::coverage::Report;
+use crate::clock_offset;
 use crate::options::past::{Past, PastArgs};
 use crate::options::target::TargetArgs;
 use crate::options::window::WindowArgs;
 use crate::output::OutputError;
-use crate::source::history::{self, Chapter, Foretold, Go, Visitor};
 use crate::target::Target;
 use crate::text::coverage::{Seam, clock_lines, lines as words, unknown_lane};
-use crate::wall::WallClock;
-use crate::windows::Windows;
 use file::Saving;
 use flightrec_cli::note;
 use flightrec_format::human::{bytes, counted};
@@ -98,7 +98,7 @@ impl Plan for SavePlan {
     fn run(&self) -> Result<Exit> {
         Target::check(&self.target)?;
         if self.clock {
-            clocks::answer(io::stdin().lock(), io::stdout().lock())
+            clock_offset::answer(io::stdin().lock(), io::stdout().lock())
                 .context("can't tell the time over standard input and output")?;
         }
         let zone = crate::zone::system();
@@ -153,7 +153,7 @@ impl Visitor<anyhow::Error> for Saved<'_> {
         if windows.count() > 1 {
             return Ok(());
         }
-        let Some(report) = Report::foretold(foretold, windows.hull()) else { return Ok(()) };
+        let Some(report) = Coverage::foretold(foretold, windows.hull()) else { return Ok(()) };
         let report = report.with_all_lacking(&recording.meta);
         self.tell(chapter, vec![report], &windows, &mut wall);
         self.is_told = true;
@@ -172,7 +172,7 @@ impl Visitor<anyhow::Error> for Saved<'_> {
         let is_stretch = chapter.joins.is_some();
         let is_empty = windows.is_empty() || events == 0 && !is_stretch;
         if !is_told || !chapter.is_foretold {
-            let reports = Report::of_all(&chapter, &windows);
+            let reports = Coverage::of_all(&chapter, &windows);
             if is_empty {
                 self.seam.between(&chapter, windows.hull(), &mut wall, self.zone);
             } else {
@@ -213,7 +213,7 @@ impl Saved<'_> {
     fn tell(
         &mut self,
         chapter: &Chapter,
-        mut reports: Vec<Report>,
+        mut reports: Vec<Coverage>,
         windows: &Windows,
         wall: &mut WallClock,
     ) {
@@ -223,7 +223,7 @@ impl Saved<'_> {
         let unknown: BTreeSet<String> =
             reports.iter_mut().flat_map(|report| mem::take(&mut report.unknown).lanes).collect();
         self.complete &=
-            reports.iter().all(Report::is_complete) && !self.seam.is_open() && unknown.is_empty();
+            reports.iter().all(Coverage::is_complete) && !self.seam.is_open() && unknown.is_empty();
         let mut lines: Vec<String> =
             seam.into_iter().chain(clock_lines(windows, wall, self.zone)).collect();
         lines.extend(reports.iter().flat_map(|report| words(report, wall, self.zone)));

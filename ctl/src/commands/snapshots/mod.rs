@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use flightrec_reader::source::snapshots::{SnapshotError, directory, find_any};
 use flightrec_store::snapshots;
 
 use self::shown::{Document, Shown, all};
@@ -15,7 +16,6 @@ use super::prelude::*;
 use crate::guard;
 use crate::output::Output;
 use crate::schema::document;
-use crate::source::snapshots::{SnapshotError, directory, find_any};
 use flightrec_cli::note;
 
 /// Arguments of `snapshots`.

@@ -10,9 +10,9 @@ use serde_json::Value;
 use flightrec_store::snapshot::{About, Summary, Thread};
 use flightrec_store::snapshots::{self, Entry, Repeats};
 
-use crate::source::names;
-use crate::source::snapshots::SnapshotError;
 use flightrec_cli::note;
+use flightrec_reader::source::names;
+use flightrec_reader::source::snapshots::SnapshotError;
 
 /// A snapshot as it is shown.
 #[derive(Debug, Serialize)]

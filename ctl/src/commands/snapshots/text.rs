@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use flightrec_format::unseen::visible;
+use flightrec_reader::names::TASK_STATE;
 use flightrec_store::snapshot::{Involved, Thread, Wait, WaitKind, Why, WhyThread};
 
 use super::shown::Shown;
-use crate::names::TASK_STATE;
 use crate::text::names::flags;
 use crate::text::stack::is_entry;
 use flightrec_format::human::{bytes, counted, span};

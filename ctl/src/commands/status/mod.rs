@@ -4,12 +4,12 @@
 mod tests;
 mod text;
 
-pub(super) use self::text::level;
+use flightrec_reader::source::Origin;
+
 use self::text::text;
 use super::prelude::*;
 use crate::output::Output;
 use crate::schema::document;
-use crate::source::Origin;
 use crate::state::State;
 
 /// Arguments of `status`.

@@ -7,10 +7,10 @@ use jiff::tz::TimeZone;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::unseen::visible;
+use flightrec_reader::kind::Kind;
 
-use crate::kind::Kind;
 use crate::state::{
-    Budget, Descriptors, Files, Lacking, Level, Snapshots, State, Store, Sums, Tracepoint, Unpinned,
+    Budget, Descriptors, Files, Lacking, Snapshots, State, Store, Sums, Tracepoint, Unpinned,
 };
 use flightrec_format::human::{bytes, counted, ranges, span};
 
@@ -32,7 +32,7 @@ pub(super) fn text(state: &State, zone: &TimeZone) -> String {
     table.row("recording", &format!("since {since} ({})", span(ns(state.recording_seconds))));
     table.row("session", &state.session);
     table.row("daemon", &daemon(state));
-    table.row("level", &level(state));
+    table.row("level", &state.level_text());
     if let Some(unpinned) = &state.unpinned {
         table.row("pins", &pins(unpinned));
     }
@@ -134,37 +134,6 @@ fn pins(unpinned: &Unpinned) -> String {
         );
     }
     format!("GONE: {reason}: restart flightd")
-}
-
-/// `untimed_exits: no_strings, untimed_exits on CPUs 0-1`
-pub(in super::super) fn level(state: &State) -> String {
-    let mut what: Vec<(&[&str], Vec<u16>)> = Vec::new();
-    for cpu in state.cpus.iter().filter(|cpu| !cpu.degraded.is_empty()) {
-        match what.iter_mut().find(|(steps, _)| *steps == cpu.degraded) {
-            Some((_, cpus)) => cpus.push(cpu.cpu),
-            None => what.push((&cpu.degraded, vec![cpu.cpu])),
-        }
-    }
-    if state.level == Level::Stopped {
-        return format!(
-            "{}: NOTHING IS RECORDED: the programs are no longer attached",
-            state.level.name()
-        );
-    }
-    let mut parts = Vec::new();
-    if state.level == Level::Detached {
-        parts.push(
-            "system calls are detached on all CPUs for part of the time, also now".to_owned(),
-        );
-    }
-    parts.extend(what.into_iter().map(|(steps, cpus)| {
-        let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
-        format!("{} on {noun} {}", steps.join(", "), ranges(cpus))
-    }));
-    if parts.is_empty() {
-        parts.push("everything that is configured is recorded".to_owned());
-    }
-    format!("{}: {}", state.level.name(), parts.join("; "))
 }
 
 fn budget(budget: &Budget) -> String {

@@ -7,14 +7,14 @@ use flightrec_analysis::State;
 use flightrec_analysis::reason::{Reason, ReasonKind, Wait};
 use flightrec_format::containers::Containers;
 use flightrec_format::decode::{Call, Event};
+use flightrec_reader::fds::Fds;
+use flightrec_reader::names::TASK_STATE;
+use flightrec_reader::source::PageSet;
+use flightrec_reader::threads::Threads;
 
-use crate::commands::why::words::object;
-use crate::fds::Fds;
-use crate::names::TASK_STATE;
-use crate::source::Recording;
 use crate::text::names::flags;
 use crate::text::{Options, Renderer, escape};
-use crate::threads::Threads;
+use crate::why::words::object;
 
 /// Longest text, bytes: wider is no terminal.
 const TEXT_MAX: usize = 500;
@@ -30,7 +30,7 @@ pub struct Doing {
 
 impl Doing {
     /// Of a recording, from the time at which its events begin.
-    pub fn new(recording: &Recording) -> Self {
+    pub fn new(recording: &PageSet) -> Self {
         let groups = recording.meta.cgroups.iter();
         let containers = Containers::new(&recording.meta);
         let place = |(id, path): (&u64, &String)| {
@@ -108,10 +108,10 @@ fn text(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::testing::call;
-    use crate::source::Collector;
     use flightrec_format::control::Totals;
     use flightrec_format::meta::{Argument, Meta, Syscall};
+    use flightrec_reader::pipeline::testing::call;
+    use flightrec_reader::source::Collector;
 
     #[test]
     fn the_innermost_unit() {

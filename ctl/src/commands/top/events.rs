@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use jiff::tz::TimeZone;
 
 use flightrec_format::live::clock::monotonic;
+use flightrec_reader::source::PageSet;
+use flightrec_reader::window::Window;
 
 use crate::filter::FilterPlan;
 use crate::follow::follower::Follower;
 use crate::print;
-use crate::source::Recording;
 use crate::text::{Options, Renderer};
-use crate::window::Window;
 
 /// How far back is looked, ns: a busy thread has its last events within a moment, others need all
 /// that is still there.
@@ -40,7 +40,7 @@ pub fn last(follower: &mut Follower, tid: u32, zone: &TimeZone) -> anyhow::Resul
 }
 
 fn of_thread(
-    recording: &Recording,
+    recording: &PageSet,
     wall_offset: i64,
     window: Window,
     tid: u32,

@@ -9,12 +9,12 @@ use flightrec_format::abi::page::Refusal;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
+use flightrec_reader::source::PageSet;
+use flightrec_reader::threads::Threads;
 
 use super::doing::Doing;
 use super::table::{Figures, Row, Table};
-use crate::source::Recording;
 use crate::text::escape;
-use crate::threads::Threads;
 
 /// Most rows of threads that ended, or whose ids were used again, in one interval.
 const ENDED_MAX: usize = 1 << 16;
@@ -85,7 +85,7 @@ impl Model {
     /// The same, with what threads are in the middle of, and their units. `recording` begins with
     /// the first event to come.
     #[must_use]
-    pub fn telling(mut self, recording: &Recording) -> Self {
+    pub fn telling(mut self, recording: &PageSet) -> Self {
         self.rows.doing = Some(Box::new(Doing::new(recording)));
         self
     }
@@ -218,9 +218,9 @@ impl Observer for Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::testing::{comm, enter, event, exit, fork, switch, waking};
     use flightrec_format::abi::page::Lane;
     use flightrec_format::abi::record::{Exec, TaskExit, WakeContext};
+    use flightrec_reader::pipeline::testing::{comm, enter, event, exit, fork, switch, waking};
 
     fn run(events: Vec<Event>) -> Model {
         let mut model = Model::new(Threads::default(), &Meta::default());
@@ -378,7 +378,7 @@ mod tests {
             vec![enter(10, 0, 5, 0), switch(20, 0, 5, 1, 6), enter(30, 0, 6, 0), exit(40, 0, 6, 0)]
         };
         let meta = Meta::default();
-        let recording = crate::source::Collector::new(meta)
+        let recording = flightrec_reader::source::Collector::new(meta)
             .finish(flightrec_format::control::Totals::default());
         let mut telling = Model::new(Threads::default(), &Meta::default()).telling(&recording);
         telling.take_all(events().into_iter(), Vec::new());

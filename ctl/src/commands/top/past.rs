@@ -7,6 +7,12 @@ use rustc_hash::FxHashMap;
 
 use flightrec_analysis::State;
 use flightrec_format::ring::{Gap, LaneStream};
+use flightrec_reader::boots::{self, BootId};
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::pipeline::events;
+use flightrec_reader::source::PageSet;
+use flightrec_reader::source::history::{self, Chapter, Go};
+use flightrec_reader::window::Window;
 
 use super::column::Column;
 use super::model::Model;
@@ -14,15 +20,9 @@ use super::plain::{self, Look, Wide};
 use super::plan::{PastPlan, TopPlan};
 use super::table::{Row, Table};
 use crate::announce::announce;
-use crate::boots::{self, BootId};
-use crate::coverage::Report;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::pipeline::events;
-use crate::source::Recording;
-use crate::source::history::{self, Chapter, Go};
 use crate::text::coverage::Telling;
-use crate::window::Window;
 use flightrec_cli::note;
 
 /// Most rows that are kept from one chapter to the next: as many as threads are followed at once.
@@ -85,14 +85,14 @@ impl Whole<'_> {
         if windows.is_empty() && chapter.joins.is_some_and(|joins| joins.after) {
             return;
         }
-        self.told.add(chapter, Report::of_all(chapter, &windows), &windows, &mut wall);
+        self.told.add(chapter, Coverage::of_all(chapter, &windows), &windows, &mut wall);
         for window in windows.iter() {
             self.add(recording, window);
         }
     }
 
     /// What threads did in one stretch of the window.
-    fn add(&mut self, recording: &Recording, window: Window) {
+    fn add(&mut self, recording: &PageSet, window: Window) {
         let Table { length, rows, skipped, unlisted } = table(recording, window, self.is_wide);
         self.table.length = self.table.length.saturating_add(length);
         self.table.skipped = self.table.skipped.saturating_add(skipped);
@@ -144,7 +144,7 @@ fn joined(before: Option<Row>, mut row: Row) -> Row {
 }
 
 /// What each thread did in a window of a recording.
-fn table(recording: &Recording, window: Window, is_wide: bool) -> Table {
+fn table(recording: &PageSet, window: Window, is_wide: bool) -> Table {
     let mut model = Model::new(recording.threads(), &recording.meta);
     if is_wide {
         model = model.telling(recording);
@@ -165,12 +165,12 @@ fn table(recording: &Recording, window: Window, is_wide: bool) -> Table {
 mod tests {
     use super::*;
     use crate::commands::top::table::Figures;
-    use crate::pipeline::testing::{enter, switch};
-    use crate::source::Collector;
     use flightrec_format::abi::page::Lane;
     use flightrec_format::control::Totals;
     use flightrec_format::encode::PageWriter;
     use flightrec_format::meta::{Lanes, Meta};
+    use flightrec_reader::pipeline::testing::{enter, switch};
+    use flightrec_reader::source::Collector;
 
     #[test]
     fn of_many_threads_the_first_of_the_table_stay() {

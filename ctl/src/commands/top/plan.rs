@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flightrec_reader::source::Origin;
 use jiff::Zoned;
 
 use super::args::TopArgs;
@@ -10,7 +11,6 @@ use crate::options::color::ColorArg;
 use crate::options::kernel_dump::KernelDump;
 use crate::options::past::{Past, PastError};
 use crate::options::recorder::RecorderArgs;
-use crate::source::Origin;
 
 /// The table of threads.
 #[derive(Debug, PartialEq)]

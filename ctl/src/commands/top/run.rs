@@ -9,6 +9,9 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event as Input};
 
 use flightrec_format::merge::Merge;
+use flightrec_reader::coverage;
+use flightrec_reader::source::{Origin, SourceError};
+use flightrec_reader::window::nanos;
 
 use super::keys::{self, About};
 use super::model::Model;
@@ -17,16 +20,13 @@ use super::plan::TopPlan;
 use super::screen::{Screen, Wish};
 use super::table::Table;
 use super::{events, hangup, past, view};
-use crate::commands::why;
-use crate::coverage;
 use crate::exit::Exit;
 use crate::follow::follower::{Answer, Beginning, Follower};
 use crate::follow::stop::Stop;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::source::{Origin, SourceError};
 use crate::text::coverage::lacking;
-use crate::window::nanos;
+use crate::why;
 use flightrec_cli::note;
 
 /// How often the recording is asked: a busy machine goes round a ring within a second.

@@ -8,16 +8,16 @@ use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Meta, Syscall};
+use flightrec_reader::coverage;
+use flightrec_reader::pipeline::Doubt;
+use flightrec_reader::pipeline::testing::{call, event, text};
+use flightrec_reader::source::Collector;
+use flightrec_reader::window::Window;
 
 use super::*;
-use crate::coverage;
 use crate::filter::{FilterPlan, FilterSpec};
-use crate::pipeline::Doubt;
-use crate::pipeline::testing::{call, event, text};
 use crate::print::run;
-use crate::source::Collector;
 use crate::text::{Options, Renderer};
-use crate::window::Window;
 
 const READ: u16 = 0;
 const OPENAT: u16 = 257;
@@ -87,7 +87,7 @@ impl Made {
 }
 
 /// Calls, one a µs, those of odd numbers on CPU 1.
-fn recording(made: &[Made]) -> Recording {
+fn recording(made: &[Made]) -> PageSet {
     let mut collector = Collector::new(meta());
     let mut writers = [0, 1].map(|cpu| PageWriter::new(1, Lane::Syscall, cpu, 0));
     for (i, made) in made.iter().enumerate() {
@@ -115,7 +115,7 @@ fn of_path(path: &str) -> FilterSpec {
 }
 
 /// A recording from its beginning on.
-fn reading(recording: &Recording) -> Reading<'static> {
+fn reading(recording: &PageSet) -> Reading<'static> {
     Reading { all: false, holes: coverage::holes(recording, Window::ALL), joins: None }
 }
 

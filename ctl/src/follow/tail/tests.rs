@@ -4,10 +4,10 @@ use flightrec_format::abi::page::PAGE_SIZE;
 use flightrec_format::control::CpuTotals;
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::encode::PageWriter;
+use flightrec_reader::pipeline::testing::{call, enter, event};
 use proptest::prelude::*;
 
 use super::*;
-use crate::pipeline::testing::{call, enter, event};
 
 /// A ring in memory that holds the last `size` pages.
 struct Live {
@@ -179,7 +179,7 @@ fn pages_that_nobody_asked_for_change_nothing() {
     pages.reverse();
     let mut other = Live::new(100);
     other.writer = PageWriter::new(1, Lane::Sched, 9, 0);
-    other.push(&crate::pipeline::testing::switch(1, 9, 1, 1, 2));
+    other.push(&flightrec_reader::pipeline::testing::switch(1, 9, 1, 1, 2));
     pages.extend(other.since(&tail, 9));
     let round = tail.take(&pages, u64::MAX);
     let events: usize = round.events.into_iter().map(Iterator::count).sum();

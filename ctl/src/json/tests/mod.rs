@@ -5,10 +5,10 @@ mod others;
 
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
+use flightrec_reader::pipeline::EventContext;
 use serde_json::Value;
 
 use super::{Aside, Renderer};
-use crate::pipeline::EventContext;
 use crate::text::tests as text;
 
 /// 2026-03-04 14:03:07.123456789 UTC.

@@ -1,11 +1,11 @@
 use flightrec_format::abi::record::{Act, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext};
 use flightrec_format::meta::ContainerNames;
+use flightrec_reader::pipeline::Wake;
+use flightrec_reader::pipeline::testing::comm;
 use serde_json::json;
 
 use super::text::string;
 use super::*;
-use crate::pipeline::Wake;
-use crate::pipeline::testing::comm;
 
 /// What an event has beyond what all have.
 fn own(body: Body, cx: &EventContext<'_>) -> Value {

@@ -1,10 +1,10 @@
 //! What steps of the wall clock did to a window: said, since times of day alone do not tell.
 
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::windows::Windows;
 use jiff::tz::TimeZone;
 
 use super::lines::Times;
-use crate::wall::WallClock;
-use crate::windows::Windows;
 use flightrec_format::human::{counted, span};
 
 /// Most steps, and most times that were shown again, that are told one by one.

@@ -1,12 +1,13 @@
 //! What was left out of calls that are recorded, as far as the question asks for it.
 
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::pipeline::{Doubt, Part};
+
 use super::lines::Times;
-use crate::coverage::Report;
-use crate::pipeline::{Doubt, Part};
 use flightrec_format::human::counted;
 
 /// A line for each CPU and part.
-pub(super) fn doubt_lines(report: &Report, times: &mut Times<'_>) -> Vec<String> {
+pub(super) fn doubt_lines(report: &Coverage, times: &mut Times<'_>) -> Vec<String> {
     report.doubts.iter().map(|doubt| line(doubt, report.strings, times)).collect()
 }
 

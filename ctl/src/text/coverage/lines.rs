@@ -9,23 +9,23 @@ use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::kept::{ANYONE, YOUNG};
 use flightrec_format::meta::{Lacking, SwitchedOff};
 use flightrec_format::ring::{Gap, Reason};
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::coverage::unknown::Unknown;
+use flightrec_reader::kind::Kind;
+use flightrec_reader::source::trust;
+use flightrec_reader::wall::WallClock;
 
 use super::doubt::doubt_lines;
 use super::fold::{Folded, fold};
-use crate::coverage::Report;
-use crate::coverage::unknown::Unknown;
-use crate::kind::Kind;
-use crate::source::anchor;
 use crate::text::printable;
-use crate::wall::WallClock;
 use flightrec_format::human::{counted, ranges, span};
 
 /// The report, a line each, times of day in `zone`.
-pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<String> {
+pub fn lines(report: &Coverage, wall: &mut WallClock, zone: &TimeZone) -> Vec<String> {
     let mut times = Times { wall, zone };
     let mut lines = Vec::new();
     if !report.disputed_by.is_empty() {
-        let others = anchor::list(&report.disputed_by);
+        let others = trust::list(&report.disputed_by);
         lines.push(format!("NOT CONFIRMED: nothing decides between this recording and {others}"));
     }
     if report.window.from >= report.window.until {
@@ -126,7 +126,7 @@ pub fn unknown_lane(name: &str, fate: &str) -> String {
 }
 
 /// For a window that nothing can be in.
-fn nothing(report: &Report, times: &mut Times<'_>) -> String {
+fn nothing(report: &Coverage, times: &mut Times<'_>) -> String {
     if report.from_start {
         return format!(
             "coverage: nothing, as the recording began only at {}",
@@ -144,7 +144,7 @@ fn nothing(report: &Report, times: &mut Times<'_>) -> String {
 
 /// `coverage: 14:03:01.000000 to 14:03:11.000000 (10.0 s): complete on CPUs 0-1 in syscall,
 /// sched, task`
-fn summary(report: &Report, times: &mut Times<'_>) -> String {
+fn summary(report: &Coverage, times: &mut Times<'_>) -> String {
     let (from, until) = (report.window.from, report.window.until);
     let start = if report.from_start { ", the start of the recording," } else { "" };
     let mut line = format!(
@@ -171,7 +171,7 @@ fn summary(report: &Report, times: &mut Times<'_>) -> String {
 }
 
 /// `not counted as missing: events of lane kernel: no event of it is asked for`
-fn unasked(report: &Report) -> Option<String> {
+fn unasked(report: &Coverage) -> Option<String> {
     let lanes = report.lacking_unasked();
     if lanes.is_empty() {
         return None;
@@ -181,7 +181,7 @@ fn unasked(report: &Report) -> Option<String> {
 }
 
 /// `lane sched: complete on CPUs 0, 2-3 (3 of 4)`
-fn lane_line(report: &Report, lane: Lane) -> String {
+fn lane_line(report: &Coverage, lane: Lane) -> String {
     if report.is_off(lane) {
         return format!("lane {}: not recorded (off in the configuration)", lane.name());
     }
@@ -327,7 +327,7 @@ impl Times<'_> {
 
 /// `not recorded (off in the configuration): signals (signal_generate, signal_deliver)`;
 /// lanes that are off as a whole are told by themselves.
-fn switched_off(report: &Report) -> Option<String> {
+fn switched_off(report: &Coverage) -> Option<String> {
     let is_told = |name: &str| {
         let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
         kind.is_some_and(|kind| report.is_off(kind.lane()))

@@ -1,13 +1,13 @@
 //! Where one recording ended and the next began.
 
+use flightrec_reader::boots::{self, BootId};
+use flightrec_reader::source::history::Chapter;
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::window::Window;
 use jiff::tz::TimeZone;
 
 use super::lines::Times;
-use crate::boots::{self, BootId};
-use crate::source::history::Chapter;
 use crate::text::printable;
-use crate::wall::WallClock;
-use crate::window::Window;
 use flightrec_format::human::span;
 
 /// The end of the chapter before.

@@ -7,9 +7,9 @@ use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::ring::{Gap, Reason};
 
-use crate::kind::Kind;
-use crate::wall::WallClock;
 use flightrec_format::human::counted;
+use flightrec_reader::kind::Kind;
+use flightrec_reader::wall::WallClock;
 
 /// Why events were refused, by [`Refusal`]; the recorder's own are no loss.
 const REFUSED: [&str; Refusal::Own as usize] = ["lane busy", "by the budget"];

@@ -1,15 +1,15 @@
 //! What the chapters of a window cover, the stretches of one recording told as one.
 
+use flightrec_reader::boots::{self, BootId};
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::source::history::Chapter;
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::windows::Windows;
 use jiff::tz::TimeZone;
 
 use super::clock::clock_lines;
 use super::lines::lines;
 use super::seam::Seam;
-use crate::boots::{self, BootId};
-use crate::coverage::Report;
-use crate::source::history::Chapter;
-use crate::wall::WallClock;
-use crate::windows::Windows;
 
 /// Coverage in words, chapter by chapter.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Telling<'a> {
 #[derive(Debug)]
 struct Going {
     recording: (BootId, u64),
-    report: Report,
+    report: Coverage,
     wall: WallClock,
     /// Remarks on its chapters, each once: what a file lacks is found by each stretch that reads
     /// there.
@@ -42,7 +42,7 @@ impl<'a> Telling<'a> {
     pub fn add(
         &mut self,
         chapter: &Chapter,
-        reports: Vec<Report>,
+        reports: Vec<Coverage>,
         windows: &Windows,
         wall: &mut WallClock,
     ) {
@@ -85,7 +85,7 @@ impl<'a> Telling<'a> {
     pub fn preview(
         &self,
         chapter: &Chapter,
-        reports: &[Report],
+        reports: &[Coverage],
         windows: &Windows,
         wall: &mut WallClock,
     ) -> Vec<String> {

@@ -1,9 +1,10 @@
 //! Coverage in words, of small recordings.
 
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::source::Collector;
+use flightrec_reader::window::Window;
+
 use super::*;
-use crate::coverage::Report;
-use crate::source::Collector;
-use crate::window::Window;
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::control::{CpuTotals, Totals};
@@ -16,7 +17,7 @@ const S: u64 = 1_000_000_000;
 fn report(totals: Totals, from: u64) -> (bool, String) {
     let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
     let recording = Collector::new(meta).finish(totals);
-    let report = Report::new(&recording, Window { from, until: 30 * S }, 30 * S);
+    let report = Coverage::new(&recording, Window { from, until: 30 * S }, 30 * S);
     let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC);
     (report.is_complete(), lines.join("\n"))
 }
@@ -45,7 +46,7 @@ fn a_lane_that_is_left_out_is_not_called_complete() {
         ..Meta::default()
     };
     let recording = Collector::new(meta).finish(totals());
-    let report = Report::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
+    let report = Coverage::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
     let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC);
     assert!(lines[0].ends_with("complete on CPUs 0 in lanes syscall, task, kernel"), "{lines:?}");
     assert_eq!(lines[1], "lane sched: not recorded (off in the configuration)");
@@ -63,7 +64,7 @@ fn windows_that_nothing_can_be_in() {
     );
     let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
     let recording = Collector::new(meta).finish(totals());
-    let report = Report::new(&recording, Window { from: 5 * S, until: 5 * S }, 30 * S);
+    let report = Coverage::new(&recording, Window { from: 5 * S, until: 5 * S }, 30 * S);
     let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC);
     assert_eq!(
         lines,
@@ -75,7 +76,7 @@ fn windows_that_nothing_can_be_in() {
 fn a_time_without_system_calls_is_told() {
     let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
     let recording = Collector::new(meta).finish(totals());
-    let mut report = Report::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
+    let mut report = Coverage::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
     assert!(report.is_complete());
     report.detached = vec![(21 * S, 22 * S), (24 * S, 26 * S)];
     let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC).join("\n");
@@ -112,7 +113,7 @@ fn skipped_runs_count_where_their_lane_is_asked_for() {
         let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
         let recording = Collector::new(meta).finish(totals);
         let window = Window { from: 10 * S, until: 30 * S };
-        let report = Report::new(&recording, window, 30 * S).of_lanes(|lane| lane == asked);
+        let report = Coverage::new(&recording, window, 30 * S).of_lanes(|lane| lane == asked);
         let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC);
         (report.is_complete(), lines.join("\n"))
     };
@@ -149,7 +150,7 @@ fn what_a_lane_lacks_that_is_not_asked_for_is_told_and_does_not_count() {
         let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
         let recording = Collector::new(meta).finish(totals);
         let window = Window { from: 20 * S, until: 30 * S };
-        let report = Report::new(&recording, window, 30 * S).of_lanes(|lane| lane == asked);
+        let report = Coverage::new(&recording, window, 30 * S).of_lanes(|lane| lane == asked);
         let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC);
         (report.is_complete(), lines.join("\n"))
     };

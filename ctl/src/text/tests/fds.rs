@@ -1,5 +1,6 @@
+use flightrec_reader::fds::{FdNames, Named};
+
 use super::*;
-use crate::fds::{FdNames, Named};
 
 /// The lines of a call whose process has these descriptors.
 fn shown(body: Body, names: &[(i32, &str)], merged: bool) -> String {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use flightrec_format::abi::page::{Lane, MAGIC, PAGE_SIZE};
 use flightrec_format::identity::public_id;
-use flightrec_format::live::{Generation, Recording};
+use flightrec_format::live::{Generation, LiveRings};
 use flightrec_format::meta::{self, Meta};
 use nix::unistd::{Gid, Uid, geteuid, setgid, setgroups, setuid};
 
@@ -30,7 +30,7 @@ type Page = [u8; PAGE_SIZE];
 
 /// Maps the pages, says so on one line, and stays.
 pub(crate) fn run(bpffs: &Path) -> Result<()> {
-    let recording = Recording::open(&Generation::find(bpffs)?, false)?;
+    let recording = LiveRings::open(&Generation::find(bpffs)?, false)?;
     let real = recording.meta()?;
     let rings = rings(&recording);
     ensure!(rings.len() > 100, "{} pages in the rings", rings.len());
@@ -61,7 +61,7 @@ pub(crate) fn run(bpffs: &Path) -> Result<()> {
 }
 
 /// Copies of all pages of all rings.
-fn rings(recording: &Recording) -> Vec<Page> {
+fn rings(recording: &LiveRings) -> Vec<Page> {
     let mut found = Vec::new();
     for cpu in recording.cpus() {
         for lane in Lane::RINGS {

@@ -145,7 +145,7 @@ impl Machine {
     }
 
     /// What is recorded, without one of so many pages.
-    fn recording(mut self, lost: u64) -> Recording {
+    fn recording(mut self, lost: u64) -> PageSet {
         let native = (0..3).map(|nr| Syscall { nr, name: format!("call{nr}"), args: None });
         let meta = Meta {
             session: SESSION,
@@ -191,7 +191,7 @@ fn sorted(mut ends: Vec<CallEnd>) -> Vec<CallEnd> {
 }
 
 /// When calls are missing in a stretch of a recording whose pages are all there from `whole` on.
-fn holes(recording: &Recording, stretch: &[u64], whole: u64) -> Holes {
+fn holes(recording: &PageSet, stretch: &[u64], whole: u64) -> Holes {
     let mut holes = Holes::default().with_whole(whole).without_switches();
     let calls = recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
     for gap in calls.flat_map(LaneStream::gaps) {
@@ -204,7 +204,7 @@ fn holes(recording: &Recording, stretch: &[u64], whole: u64) -> Holes {
 }
 
 /// The ends of a stretch, event by event.
-fn by_events(recording: &Recording, cuts: &[u64], whole: u64) -> Vec<CallEnd> {
+fn by_events(recording: &PageSet, cuts: &[u64], whole: u64) -> Vec<CallEnd> {
     let mut ends = Vec::new();
     let mut each = |item: &mut super::super::delay::Item, _: u64| -> Result<(), ()> {
         let Event { time, cpu, tid, body } = &*item.event;
@@ -228,7 +228,7 @@ fn by_events(recording: &Recording, cuts: &[u64], whole: u64) -> Vec<CallEnd> {
     sorted(ends)
 }
 
-fn by_ends(recording: &Recording, cuts: &[u64], whole: u64, workers: usize) -> Vec<CallEnd> {
+fn by_ends(recording: &PageSet, cuts: &[u64], whole: u64, workers: usize) -> Vec<CallEnd> {
     let mut ends = Ends::new(workers, holes(recording, cuts, whole));
     let mut takers: Vec<All> = (0..workers).map(|_| All::default()).collect();
     for (number, moments) in cuts.windows(2).enumerate() {

@@ -12,7 +12,7 @@ use super::decoded::{Decoded, Decoding};
 use crate::observe;
 
 /// Most threads: beyond, the disk and the order in which pages are put together set the pace.
-const THREADS_MAX: usize = 8;
+const WORKERS_MAX: usize = 8;
 
 /// Most readers at rest.
 const SPARE_MAX: usize = 2;
@@ -78,7 +78,7 @@ pub(super) fn each<T: Send>(
 ) -> Option<Vec<T>> {
     let progress = observe::begins("searching the files");
     let largest = jobs.iter().map(|job| job.block.header.pages_max()).max().unwrap_or(1).max(1);
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX);
     let threads = threads.min(jobs.len()).min(most / largest).max(1);
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Option<T>)>> = Mutex::new(Vec::with_capacity(jobs.len()));
@@ -106,7 +106,7 @@ pub(super) fn each<T: Send>(
 /// Whether the data of all blocks are what was written, by their checksums.
 pub(super) fn are_sound(jobs: &[Job<'_>]) -> bool {
     let threads =
-        thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(jobs.len());
+        thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX).min(jobs.len());
     let (next, wrong) = (AtomicUsize::new(0), AtomicBool::new(false));
     let work = || {
         let mut buffer = Vec::new();
@@ -146,7 +146,7 @@ pub(super) fn pages<'a>(
     }
     let progress = observe::begins("reading the files");
     let threads =
-        thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(jobs.len());
+        thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX).min(jobs.len());
     let next = AtomicUsize::new(0);
     let count = AtomicUsize::new(0);
     let done: Mutex<Vec<Done>> = Mutex::new(Vec::with_capacity(jobs.len()));

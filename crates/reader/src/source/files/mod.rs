@@ -5,23 +5,23 @@
 //! [`session`] reads a window of one session; [`history`](super::history) puts boots, sessions and
 //! the live rings together in the order of time.
 
-mod anchor;
 pub mod catalog;
+mod checkpoints;
 mod decoded;
+mod edge_pages;
 mod load;
-mod marks;
+pub mod name_index;
 mod named;
 mod names;
 pub mod narrow;
 pub mod pages;
 pub mod pick;
 mod proof;
-mod rims;
 mod select;
 pub mod session;
 mod stretch;
 mod tables;
-pub mod who;
+mod times_of_day;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -19,9 +19,9 @@ use flightrec_format::ring::LaneStream;
 use flightrec_format::totals::Totals;
 use flightrec_store::{Content, FileReader, Kind, RingMark};
 
+use super::checkpoints::Mark;
 use super::decoded::Decoding;
 use super::load::{self, Job};
-use super::marks::Mark;
 use super::pages::{most_pages, streams};
 use super::select;
 use crate::window::Window;

@@ -8,7 +8,7 @@ use crate::source::snapshots;
 use crate::window::Window;
 
 /// Most threads of one moment's table that are taken.
-const THREADS_MAX: usize = 1 << 18;
+const SLOTS_MAX: usize = 1 << 18;
 
 /// The threads that lived when the files were begun: of the first last, for it counts. Where the
 /// table of each moment begins, and the moment.
@@ -22,7 +22,7 @@ pub(super) fn threads(opened: &[&FileReader]) -> (Vec<TaskSlot>, Vec<(usize, u64
         let Some(moment) = blocks.peek().map(|block| block.header.first) else { continue };
         tables.push((slots.len(), moment));
         for block in blocks.take_while(|block| block.header.first == moment) {
-            if slots.len() >= THREADS_MAX {
+            if slots.len() >= SLOTS_MAX {
                 break;
             }
             if let Ok(Content::Slots(threads)) = reader.read(block) {

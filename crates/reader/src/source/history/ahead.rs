@@ -7,9 +7,9 @@ use flightrec_format::abi::page::Lane;
 use super::chapter::Foretold;
 use super::unread::Unread;
 use super::visitor::{Needs, Visitor};
-use crate::source::Recording;
+use crate::source::PageSet;
+use crate::source::files::name_index::Names;
 use crate::source::files::narrow::Chosen;
-use crate::source::files::who::Names;
 
 /// What is known of the window whose stretches are being read. Of most windows nothing is.
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl Ahead {
     pub(super) fn look<E>(
         &mut self,
         next: &mut Unread,
-        rings: Option<&Recording>,
+        rings: Option<&PageSet>,
         visitor: &mut impl Visitor<E>,
     ) -> Result<(), E> {
         if !next.goes_on() {
@@ -51,7 +51,7 @@ impl Ahead {
         &mut self,
         foretold: &Foretold,
         next: &mut Unread,
-        rings: Option<&Recording>,
+        rings: Option<&PageSet>,
         visitor: &mut impl Visitor<E>,
     ) -> Result<(), E> {
         if !foretold.is_even {
@@ -75,7 +75,7 @@ impl Ahead {
         &mut self,
         foretold: &Foretold,
         next: &mut Unread,
-        rings: Option<&Recording>,
+        rings: Option<&PageSet>,
         visitor: &mut impl Visitor<E>,
     ) -> Result<(), E> {
         visitor.ahead(foretold)?;
@@ -109,7 +109,7 @@ impl Ahead {
 /// The blocks with what the visitor seeks; `None`: all are to be read.
 fn choose<E>(
     next: &mut Unread,
-    rings: Option<&Recording>,
+    rings: Option<&PageSet>,
     names: &Names,
     visitor: &impl Visitor<E>,
 ) -> Option<Chosen> {

@@ -1,6 +1,6 @@
 //! A chapter of a history: a recording session, or a stretch of one that does not fit into memory.
 
-use crate::source::{Clock, Recording};
+use crate::source::{Clock, PageSet};
 use crate::wall::WallClock;
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
@@ -9,7 +9,7 @@ use crate::windows::Windows;
 #[derive(Debug)]
 pub struct Chapter {
     /// Its pages and metadata.
-    pub recording: Recording,
+    pub recording: PageSet,
     /// The chapter has no events before this moment, ns of `CLOCK_MONOTONIC`.
     pub from: u64,
     /// The end of the chapter, and the wall clock at that moment.
@@ -65,7 +65,7 @@ impl Joins {
 
 impl Chapter {
     /// The only chapter of a history, from one source.
-    pub fn only(recording: Recording, clock: Clock, since: Edge, until: Edge) -> Self {
+    pub fn only(recording: PageSet, clock: Clock, since: Edge, until: Edge) -> Self {
         Self {
             recording,
             from: 0,

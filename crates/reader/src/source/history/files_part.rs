@@ -5,11 +5,11 @@ use flightrec_format::abi::page::Lane;
 use super::chapter::{Chapter, Foretold, Joins};
 use super::question::Question;
 use super::visitor::Needs;
+use crate::source::files::name_index::Names;
 use crate::source::files::narrow::{Chosen, Sought, Tail};
 use crate::source::files::pick::Pick;
 use crate::source::files::session::{AROUND_NS, SessionSource};
-use crate::source::files::who::Names;
-use crate::source::{Clock, Recording, SourceError, Sure};
+use crate::source::{Clock, PageSet, SourceError, Sure};
 use crate::window::{Edge, Window, with_leads};
 
 /// A chapter in files.
@@ -109,7 +109,7 @@ impl FilesPart {
 
     /// The names that threads may have in the window of which it is a stretch, and in the rings
     /// after it.
-    pub(super) fn names(&mut self, rings: Option<&Recording>) -> Option<Names> {
+    pub(super) fn names(&mut self, rings: Option<&PageSet>) -> Option<Names> {
         let joins = self.joins.filter(|joins| joins.is_whole || rings.is_some())?;
         self.source.names(with_leads(joins.whole), rings)
     }
@@ -118,7 +118,7 @@ impl FilesPart {
     /// rings after them, the first of a window excepted; `None`: all are to be read.
     pub(super) fn choose(
         &mut self,
-        rings: Option<&Recording>,
+        rings: Option<&PageSet>,
         names: &Names,
         sought: &dyn Sought,
     ) -> Option<Chosen> {
@@ -129,7 +129,7 @@ impl FilesPart {
         self.source.choose(with_leads(whole), from, rings, names, sought)
     }
 
-    fn chapter(&self, recording: Recording, remarks: Vec<String>) -> Chapter {
+    fn chapter(&self, recording: PageSet, remarks: Vec<String>) -> Chapter {
         let clock = self.source.clock();
         let clock = Clock { now: clock.now.min(self.cut), ..clock };
         let Question { since, until, .. } = self.question;

@@ -16,7 +16,7 @@ use crate::source::files::FilesError;
 use crate::source::files::catalog::{self, BootFiles, SessionFiles};
 use crate::source::files::pick::Pick;
 use crate::source::files::session::{FoundWindow, SessionSource};
-use crate::source::{Recording, Source, SourceError, in_order};
+use crate::source::{PageSet, Source, SourceError, in_order};
 use crate::window::{Edge, Window};
 use crate::window::{LEAD_IN_NS, with_leads};
 
@@ -101,7 +101,7 @@ pub(super) fn with_rings(
 
 /// Whether the source can't vouch for its rings: out of a dump, pages or the description may be
 /// missing.
-fn is_damaged(recording: &Recording) -> bool {
+fn is_damaged(recording: &PageSet) -> bool {
     recording.copied == 0 || recording.meta.boot_id.is_empty()
 }
 

@@ -12,7 +12,7 @@ use flightrec_format::ring::{LaneStream, Rings};
 use flightrec_store::{Checkpoint, FileHeader, FileReader, FileWriter, Kind, RingMark};
 
 use super::*;
-use crate::coverage::Report;
+use crate::coverage::Coverage;
 use crate::fds::Naming;
 use crate::open::Reader;
 use crate::pipeline::Merging;
@@ -20,7 +20,7 @@ use crate::pipeline::testing::enter;
 use crate::source::files::catalog;
 use crate::source::files::session::SessionSource;
 use crate::source::origin::HistoryPlace;
-use crate::source::{Clock, Recording};
+use crate::source::{Clock, PageSet};
 use crate::window::{Edge, Window, with_leads};
 
 const SESSION: u64 = 7;
@@ -155,7 +155,7 @@ fn told(dir: &Path, since: Edge, until: Edge) -> Vec<Vec<u32>> {
     let question = Question { since, until, everything: false };
     let read = read::<SourceError>(&plan, question, &mut |chapter: Chapter| {
         let window = chapter.windows(&chapter.recording.wall_clock(0)).hull();
-        let report = Report::new(&chapter.recording, window, chapter.clock.now);
+        let report = Coverage::new(&chapter.recording, window, chapter.clock.now);
         assert!(report.is_complete(), "{report:#?}");
         let events = chapter.recording.streams.iter().flat_map(LaneStream::events);
         all.push(
@@ -198,7 +198,7 @@ fn a_block_of_several_rings_tells_of_no_gap() {
             continue;
         }
         let recording = session.read(window).unwrap();
-        let report = Report::new(&recording, window, STARTED + CALLS * PACE);
+        let report = Coverage::new(&recording, window, STARTED + CALLS * PACE);
         assert!(report.is_complete(), "{report:#?}");
         let events = recording.streams.iter().flat_map(LaneStream::events);
         let inside = events.filter(|event| window.contains(event.time)).count() as u64;
@@ -255,7 +255,7 @@ impl Source for Tail {
         Clock { now: STARTED + CALLS * PACE, wall_offset: 0 }
     }
 
-    fn read(&mut self, _: Window) -> Result<Recording, SourceError> {
+    fn read(&mut self, _: Window) -> Result<PageSet, SourceError> {
         let pages = pages(calls(None));
         let mut rings = Rings::new(SESSION);
         for page in pages.into_iter().rev().take(self.0) {
@@ -263,11 +263,11 @@ impl Source for Tail {
         }
         let cpus = vec![0];
         let boot_id = "b".into();
-        Ok(Recording {
+        Ok(PageSet {
             meta: Meta { session: SESSION, started: STARTED, cpus, boot_id, ..Meta::default() },
             streams: rings.finish(),
             copied: self.clock().now,
-            ..Recording::default()
+            ..PageSet::default()
         })
     }
 }
@@ -300,9 +300,9 @@ fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u
         until: (STARTED + until * PACE).min(source.clock().now),
     };
     let now = source.clock().now;
-    let what = |report: &Report| {
+    let what = |report: &Coverage| {
         let rings: Vec<_> = report.lanes.iter().map(|of| (of.lane, of.cpu, &of.gaps)).collect();
-        let Report { window, started, from_start, detached, untold, off, .. } = report;
+        let Coverage { window, started, from_start, detached, untold, off, .. } = report;
         let complete = report.is_complete();
         format!(
             "complete: {complete}, {window:?} {started} {from_start} {detached:?} {untold} {off:?} \
@@ -312,9 +312,9 @@ fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u
     let ends = source.read_ends(with_leads(window), window.from, window);
     let before = ends.map(|(recording, remarks)| {
         assert!(remarks.is_empty(), "{remarks:?}");
-        let report = Report::of_ends(&recording, window, now, window.from);
+        let report = Coverage::of_ends(&recording, window, now, window.from);
         assert!(report.is_complete(), "{report:#?}");
-        let pages = |recording: &Recording| {
+        let pages = |recording: &PageSet| {
             recording.streams.iter().map(|stream| stream.pages().len()).sum::<usize>()
         };
         let text = what(&report);
@@ -323,7 +323,7 @@ fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u
     let recording = source.read(with_leads(window)).unwrap();
     let pages = recording.streams.iter().map(|stream| stream.pages().len()).sum::<usize>();
     assert!(before.as_ref().is_none_or(|(_, few)| *few < pages), "nothing was won");
-    let report = Report::new(&recording, window, now);
+    let report = Coverage::new(&recording, window, now);
     assert_eq!(before.is_some(), before.is_some() && report.is_complete(), "{report:#?}");
     let events = recording.streams.iter().flat_map(LaneStream::events);
     let calls = events.filter(|event| window.contains(event.time)).map(|event| event.tid).collect();

@@ -9,10 +9,10 @@ use super::question::Question;
 use super::rings::with_rings;
 use super::visitor::Needs;
 use crate::memory;
+use crate::source::files::name_index::Names;
 use crate::source::files::narrow::{Chosen, Sought};
-use crate::source::files::who::Names;
 use crate::source::origin::HistoryPlan;
-use crate::source::{Recording, Source, SourceError};
+use crate::source::{PageSet, Source, SourceError};
 
 /// The chapters of a window, the earliest first. Each is read when it is asked for; the rings have
 /// been read before any.
@@ -60,7 +60,7 @@ impl Chapters {
     }
 
     /// The rings that go on with the window of which the last part was a stretch.
-    pub(super) fn rings(&self) -> Option<&Recording> {
+    pub(super) fn rings(&self) -> Option<&PageSet> {
         // They come last, after the stretches of that window alone.
         let next = self.parts.as_slice().iter().find(|part| !matches!(part, Part::Files(_)))?;
         let Part::Rings(chapter) = next else { return None };
@@ -117,7 +117,7 @@ impl Unread {
 
     /// The names that threads may have in the window of which it is the first stretch; `None`: they
     /// are not known, or too many.
-    pub(super) fn names(&mut self, rings: Option<&Recording>) -> Option<Names> {
+    pub(super) fn names(&mut self, rings: Option<&PageSet>) -> Option<Names> {
         let Part::Files(part) = &mut self.part else { return None };
         part.names(rings)
     }
@@ -126,7 +126,7 @@ impl Unread {
     /// rings after them; `None`: all are to be read.
     pub(super) fn choose(
         &mut self,
-        rings: Option<&Recording>,
+        rings: Option<&PageSet>,
         names: &Names,
         sought: &dyn Sought,
     ) -> Option<Chosen> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use flightrec_format::abi::page::Lane;
 
 use super::chapter::{Chapter, Foretold};
+use crate::source::files::name_index::Names;
 use crate::source::files::narrow::{Chosen, Sought};
-use crate::source::files::who::Names;
 
 /// Which events a visitor needs of a stretch that [`Visitor::ahead`] was given.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use flightrec_format::failure::is_own;
 use flightrec_store::search::{BlockEntry, CallKey};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::who::Names;
+use super::super::name_index::Names;
 use super::map::{At, Map};
 use super::scan::{self, Arguments, What};
 use super::{Only, Picked, Place, Sought, family, slow};

@@ -27,9 +27,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::map::{At, Map};
 use super::decoded::Decoded;
 use super::load::Job;
-use super::who::Names;
+use super::name_index::Names;
 use crate::observe::note;
-use crate::source::Recording;
+use crate::source::PageSet;
 use crate::source::sure::Skip;
 
 /// What is asked for, as far as an index can tell.
@@ -130,7 +130,7 @@ impl Chosen {
 #[derive(Debug, Clone, Copy)]
 pub struct Tail<'a> {
     /// Their pages.
-    pub recording: &'a Recording,
+    pub recording: &'a PageSet,
     /// From when on events are theirs, ns of `CLOCK_MONOTONIC`.
     pub from: u64,
 }

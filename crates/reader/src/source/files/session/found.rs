@@ -8,15 +8,15 @@ use flightrec_format::meta::Meta;
 use flightrec_format::totals::Totals;
 
 use super::super::FilesError;
-use super::super::marks::{between, marks, to_the_marks};
+use super::super::checkpoints::{between, marks, to_the_marks};
+use super::super::edge_pages::{self, Need};
 use super::super::pages::{read_pages, streams, weight};
 use super::super::pick::Pick;
-use super::super::rims::{self, Need};
 use super::super::tables::{descriptors, threads};
 use super::SessionSource;
 use super::damage::{damage, damage_line};
 use crate::memory;
-use crate::source::Recording;
+use crate::source::PageSet;
 use crate::window::Window;
 
 /// What a window's files gave.
@@ -28,7 +28,7 @@ pub struct FoundWindow {
     pub pages: Vec<(Page, Summary)>,
     /// Threads that lived at some moment; where they contradict, the last one counts.
     pub slots: Vec<TaskSlot>,
-    /// As of [`Recording::tables`].
+    /// As of [`PageSet::tables`].
     pub tables: Vec<(usize, u64)>,
     /// What descriptors stood for at moments of the window, in order.
     pub descriptors: Vec<Snapshot>,
@@ -47,7 +47,7 @@ impl SessionSource {
     ///
     /// # Errors
     /// A file of the window can not be read, but for damage, which becomes a gap.
-    pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
+    pub fn read(&mut self, window: Window) -> Result<PageSet, FilesError> {
         self.read_some(window, Pick::Lanes(&Lane::RINGS))
     }
 
@@ -55,7 +55,7 @@ impl SessionSource {
     ///
     /// # Errors
     /// As of [`Self::read`].
-    pub fn read_some(&mut self, window: Window, pick: Pick<'_>) -> Result<Recording, FilesError> {
+    pub fn read_some(&mut self, window: Window, pick: Pick<'_>) -> Result<PageSet, FilesError> {
         let FoundWindow { meta, pages, slots, tables, descriptors, before, after, marks, whole } =
             self.find(window, pick)?;
         let streams = streams(&meta, pages);
@@ -67,7 +67,7 @@ impl SessionSource {
         }
         // Where something is damaged, only the counters tell what is there.
         let copied = if whole { after.now } else { 0 };
-        Ok(Recording {
+        Ok(PageSet {
             meta,
             streams,
             slots,
@@ -78,7 +78,7 @@ impl SessionSource {
             marks,
             copied,
             whole_files: whole,
-            ..Recording::default()
+            ..PageSet::default()
         })
     }
 
@@ -111,7 +111,7 @@ impl SessionSource {
         let further = to_the_marks(window, before.as_ref(), &after);
         if asked != further && pick.is_whole() {
             let counters = (before.as_ref(), &after);
-            let needs = |lane: &Lane| rims::needs(*lane, window, &pages, &meta, counters);
+            let needs = |lane: &Lane| edge_pages::needs(*lane, window, &pages, &meta, counters);
             let needs: Vec<Vec<Need>> = lanes.iter().map(needs).collect();
             let lacks = !lost.is_empty() || needs.iter().flatten().any(|need| need.is_of_counters);
             if lacks && fits(further) {
@@ -119,8 +119,14 @@ impl SessionSource {
                 lost = read_pages(&opened, further, pick, held, &mut pages)?;
             } else {
                 for (lane, needs) in lanes.iter().zip(needs) {
-                    lost.extend(rims::read(&opened, (window, further), *lane, &needs, &mut pages));
-                    rims::trim(*lane, window, &mut pages);
+                    lost.extend(edge_pages::read(
+                        &opened,
+                        (window, further),
+                        *lane,
+                        &needs,
+                        &mut pages,
+                    ));
+                    edge_pages::trim(*lane, window, &mut pages);
                 }
             }
         }

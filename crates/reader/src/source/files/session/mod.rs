@@ -20,16 +20,16 @@ pub use self::wall::AROUND_NS;
 use self::wall::offset_of;
 use super::FilesError;
 use super::catalog::{SessionFiles, StoredFile};
+use super::checkpoints::{self, marks};
 use super::decoded::Decoded;
-use super::marks::{self, marks};
+use super::name_index::Names;
 use super::named::Named;
 use super::names::Superseded;
 use super::narrow::{self, Chosen, Sought, Tail};
 use super::pages::most_blocks;
 use super::proof::Proof;
-use super::who::Names;
 use crate::observe;
-use crate::source::{Clock, Recording};
+use crate::source::{Clock, PageSet};
 use crate::window::Window;
 use flightrec_format::human::counted;
 
@@ -182,7 +182,7 @@ impl SessionSource {
         window: Window,
         earliest: u64,
         sure: Window,
-    ) -> Option<(Recording, Vec<String>)> {
+    ) -> Option<(PageSet, Vec<String>)> {
         let chosen = self.chosen(window);
         if !self.in_a_row(&chosen) {
             return None;
@@ -198,7 +198,8 @@ impl SessionSource {
         if !self.end.closed && after.as_ref().is_none_or(|mark| mark.totals.now < sure.until) {
             return None;
         }
-        let started = || marks::start(&opened, &meta).filter(|of| of.totals.now <= window.from);
+        let started =
+            || checkpoints::start(&opened, &meta).filter(|of| of.totals.now <= window.from);
         // A session's first file begins with a checkpoint that knows no ring yet.
         let before = before.filter(|mark| !mark.totals.cpus.is_empty()).or_else(started);
         let proof = Proof {
@@ -212,13 +213,13 @@ impl SessionSource {
         let streams = proof.read(window)?;
         let (before, totals) = (Some(proof.before.totals.clone()), proof.after.totals.clone());
         let copied = totals.now;
-        let recording = Recording { meta, streams, totals, before, copied, ..Recording::default() };
+        let recording = PageSet { meta, streams, totals, before, copied, ..PageSet::default() };
         Some((recording, self.remarks.clone()))
     }
 
     /// The names that any thread may have in a window, and in the rings after it; `None`: they
     /// can't all be read, or are too many.
-    pub fn names(&mut self, window: Window, rings: Option<&Recording>) -> Option<Names> {
+    pub fn names(&mut self, window: Window, rings: Option<&PageSet>) -> Option<Names> {
         let chosen = self.chosen(window);
         if !self.in_a_row(&chosen) {
             return None;

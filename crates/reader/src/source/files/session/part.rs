@@ -4,7 +4,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_store::Kind;
 
 use super::super::stretch::{Weights, with_ends};
-use super::super::{marks, select};
+use super::super::{checkpoints, select};
 use super::SessionSource;
 use crate::window::{LEAD_IN_NS, Window};
 
@@ -72,6 +72,6 @@ impl SessionSource {
     fn started(&mut self, chosen: &[usize], from: u64) -> Option<u64> {
         let meta = self.meta_of(chosen).ok().filter(|meta| meta.started >= from)?;
         let reader = self.files.get(*chosen.first()?)?.reader.as_ref()?;
-        Some(marks::start(&[reader], &meta)?.totals.now)
+        Some(checkpoints::start(&[reader], &meta)?.totals.now)
     }
 }

@@ -3,9 +3,9 @@
 use flightrec_format::meta::WALL_STEP_NS;
 use flightrec_store::{Clocks, FileReader, Kind};
 
-use super::super::anchor::{self, SLACK_NS, Told};
 use super::super::catalog::StoredFile;
 use super::super::pages::most_blocks;
+use super::super::times_of_day::{self, SLACK_NS, Told};
 use super::{OpenFile, SessionSource};
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
@@ -29,14 +29,14 @@ impl SessionSource {
             let of_present = |at| Told { first: present, opened: present, least: at, greatest: at };
             match self.opened() {
                 Some(told) => {
-                    anchor::opened(told.into_iter().chain(offset.map(of_present)).collect())
+                    times_of_day::opened(told.into_iter().chain(offset.map(of_present)).collect())
                 }
-                None => vec![anchor::ANYWHERE],
+                None => vec![times_of_day::ANYWHERE],
             }
         } else {
             Vec::new()
         };
-        anchor::windows(&stretches, since, until, present)
+        times_of_day::windows(&stretches, since, until, present)
     }
 
     /// What all blocks of pages tell of the wall clock; `None` where some do not, or the metadata

@@ -47,7 +47,7 @@ pub fn check() -> io::Result<()> {
 
 /// The clocks of a recording.
 #[derive(Debug, Default)]
-pub struct Clocks {
+pub struct Samplers {
     /// By CPU.
     held: BTreeMap<u16, Clock>,
     /// When it was looked at them, ns of `CLOCK_MONOTONIC`.
@@ -80,7 +80,7 @@ impl Clock {
     }
 }
 
-impl Clocks {
+impl Samplers {
     /// Sees to it that of these CPUs each that is online has a clock of `hz` a second that counts,
     /// and that no others are; of 0 none. `dir`: the recording's. Where one can't be made, the
     /// others are.

@@ -6,16 +6,16 @@ use flightrec_analysis::TaskState;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::record::stack::{FRAMES_MAX, Status};
 use flightrec_format::decode::Stack;
+use flightrec_reader::names::TASK_STATE;
+use flightrec_reader::source::{PageSet, Stacks, trust};
+use flightrec_reader::threads::trim;
 
 use super::blocked::Blocked;
 use super::requests::RequestInFlight;
 use crate::json::escape;
-use crate::names::TASK_STATE;
-use crate::source::{Recording, Stacks, anchor};
 use crate::text::names::flags;
 use crate::text::number::padded;
 use crate::text::{self, Renderer};
-use crate::threads::trim;
 use flightrec_format::human::span;
 
 /// What stands over the lines.
@@ -46,10 +46,10 @@ impl<T> Document<T> {
     pub(crate) fn new(
         mono_ns: u64,
         threads: Vec<T>,
-        recording: &Recording,
+        recording: &PageSet,
         without_place: &[u32],
     ) -> Self {
-        let disputed_by = anchor::hex(&recording.disputed_by);
+        let disputed_by = trust::hex(&recording.disputed_by);
         let without_place = without_place.to_vec();
         Self { mono_ns, threads, disputed_by, without_place, requests: Vec::new() }
     }
@@ -273,10 +273,10 @@ fn name(bytes: &[u8]) -> String {
 mod tests {
     use super::super::blocked::tests::meta;
     use super::*;
-    use crate::fds::FdNames;
     use crate::text::Options;
     use crate::text::stack::tests::symbols;
     use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, KTHREAD, TaskSlot};
+    use flightrec_reader::fds::FdNames;
 
     const S: u64 = 1_000_000_000;
 

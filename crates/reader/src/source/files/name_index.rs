@@ -12,7 +12,7 @@ use flightrec_store::{Content, FileReader, Kind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::load;
-use crate::source::Recording;
+use crate::source::PageSet;
 use crate::threads::{IDLE, idle_name, trim};
 
 /// Most names that are held; where there are more, none are told.
@@ -48,7 +48,7 @@ pub struct Names {
 impl Names {
     /// Of all that is in some files, and in the rings after them. `None`: something can't be read,
     /// or there is too much.
-    pub(super) fn of(opened: &[&FileReader], rings: Option<&Recording>) -> Option<Self> {
+    pub(super) fn of(opened: &[&FileReader], rings: Option<&PageSet>) -> Option<Self> {
         let jobs: Vec<_> = load::jobs(opened)
             .filter(|job| job.block.header.kind == Kind::Pages)
             .filter(|job| job.block.header.lane == Some(Lane::Task))

@@ -6,6 +6,13 @@ use jiff::tz::TimeZone;
 use flightrec_analysis::why::{Answer, Subject, Traced};
 use flightrec_format::containers::Container;
 use flightrec_format::trace_context::TraceContext;
+use flightrec_reader::coverage::Coverage;
+use flightrec_reader::memory;
+use flightrec_reader::source::history::{self, Chapter, Go};
+use flightrec_reader::source::{HistoryPlace, HistoryPlan, Origin};
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::window::{Edge, Window, with_leads};
+use flightrec_reader::windows::Windows;
 
 use super::args::WhyFormat;
 use super::hidden::Hidden;
@@ -14,17 +21,10 @@ use super::plan::WhyPlan;
 use super::question::{Found, Question};
 use super::{json, text};
 use crate::announce::announce;
-use crate::coverage::Report;
 use crate::exit::Exit;
-use crate::memory;
 use crate::options::past::Past;
 use crate::output::Output;
-use crate::source::history::{self, Chapter, Go};
-use crate::source::{HistoryPlace, HistoryPlan, Origin};
 use crate::text::coverage::Telling;
-use crate::wall::WallClock;
-use crate::window::{Edge, Window, with_leads};
-use crate::windows::Windows;
 use flightrec_cli::note;
 
 /// What [`of_thread`] is about, ns.
@@ -43,10 +43,10 @@ pub(crate) struct Answered {
     /// As of [`Found`].
     worth: (bool, u64),
     lacks_any: bool,
-    pub(super) container: Option<Container>,
-    pub(super) context: Option<TraceContext>,
+    pub(crate) container: Option<Container>,
+    pub(crate) context: Option<TraceContext>,
     /// Waits in spans of traces.
-    pub(super) traced: Traced,
+    pub(crate) traced: Traced,
 }
 
 /// Answers.
@@ -115,7 +115,7 @@ pub(crate) fn answered(plan: &WhyPlan, zone: &TimeZone) -> Result<Option<Answere
 
 /// Reads the window; and again with what was before it, if the answer lacks names of descriptors,
 /// or if threads that are asked about have no event in the window.
-fn whole<'a>(question: Question<'a>, plan: &'a WhyPlan, zone: &'a TimeZone) -> Result<Whole<'a>> {
+fn whole<'a>(question: Question<'a>, plan: &'a WhyPlan, zone: &'a TimeZone) -> Result<Pass<'a>> {
     let mut whole = read(question, plan, zone, 0)?;
     if plan.past.since == Edge::Open {
         // All there is was read already.
@@ -140,9 +140,9 @@ fn read<'a>(
     plan: &'a WhyPlan,
     zone: &'a TimeZone,
     before: u64,
-) -> Result<Whole<'a>> {
+) -> Result<Pass<'a>> {
     memory::reserve(memory::beside());
-    let mut whole = Whole {
+    let mut whole = Pass {
         plan,
         asked,
         zone,
@@ -177,7 +177,7 @@ fn read<'a>(
 }
 
 /// The window, chapter by chapter.
-struct Whole<'a> {
+struct Pass<'a> {
     plan: &'a WhyPlan,
     asked: Question<'a>,
     zone: &'a TimeZone,
@@ -195,7 +195,7 @@ struct Whole<'a> {
     answers: Vec<Answered>,
 }
 
-impl Whole<'_> {
+impl Pass<'_> {
     fn take(&mut self, chapter: &Chapter) -> Result<()> {
         let recording = &chapter.recording;
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
@@ -206,8 +206,8 @@ impl Whole<'_> {
         }
         if !windows.is_empty() {
             self.until = self.until.max(windows.hull().until);
-            let reports = Report::of_all(chapter, &windows);
-            self.complete &= reports.iter().all(Report::is_complete);
+            let reports = Coverage::of_all(chapter, &windows);
+            self.complete &= reports.iter().all(Coverage::is_complete);
             self.told.add(chapter, reports, &windows, &mut wall);
         }
         if windows.is_empty() && chapter.joins.is_none() {

@@ -6,11 +6,11 @@ use flightrec_format::totals::lane_of;
 
 use super::{coverages, detached};
 use crate::holes::Holes;
-use crate::source::Recording;
+use crate::source::PageSet;
 use crate::window::Window;
 
 /// Those of a recording of which the events of `read` are read.
-pub fn holes(recording: &Recording, read: Window) -> Holes {
+pub fn holes(recording: &PageSet, read: Window) -> Holes {
     let syscalls = |stream: &LaneStream| stream.lane() == Lane::Syscall;
     let all = coverages(recording, Window::ALL, u64::MAX, syscalls);
     let pages = all.iter().filter_map(|of_cpu| Some(of_cpu.complete?.0));
@@ -49,14 +49,14 @@ pub fn holes(recording: &Recording, read: Window) -> Holes {
 }
 
 /// Whether the switches and wakeups of all CPUs are there from a moment on, but for gaps after it.
-pub fn has_switches_from(recording: &Recording, from: u64) -> bool {
+pub fn has_switches_from(recording: &PageSet, from: u64) -> bool {
     let switches = |stream: &LaneStream| stream.lane() == Lane::Sched;
     let all = coverages(recording, Window::ALL, u64::MAX, switches);
     all.iter().all(|of_cpu| of_cpu.complete.is_some_and(|(begins, _)| begins <= from))
 }
 
 /// With those of which no page tells.
-fn untold(mut holes: Holes, recording: &Recording, read: Window) -> Holes {
+fn untold(mut holes: Holes, recording: &PageSet, read: Window) -> Holes {
     if is_uncounted(recording) || detached::has_untold(recording, read) {
         holes.extend([(read.from, read.until)]);
     }
@@ -65,7 +65,7 @@ fn untold(mut holes: Holes, recording: &Recording, read: Window) -> Holes {
 
 /// Whether calls may be missing of which no page tells: on a CPU without a ring, or where the
 /// kernel skipped the programs.
-fn is_uncounted(recording: &Recording) -> bool {
+fn is_uncounted(recording: &PageSet) -> bool {
     let totals = &recording.totals;
     let has_no_ring =
         |no_ring: &[u64]| no_ring.get(Lane::Syscall as usize).is_some_and(|n| *n != 0);

@@ -2,10 +2,10 @@
 
 use flightrec_format::abi::kinds::Names;
 use flightrec_format::abi::value_names::BLOCK_OPS;
+use flightrec_reader::pipeline::requests::in_flight;
+use flightrec_reader::source::PageSet;
 use serde::Serialize;
 
-use crate::pipeline::requests::in_flight;
-use crate::source::Recording;
 use crate::text::devices::Devices;
 use flightrec_format::human::span;
 
@@ -29,10 +29,10 @@ pub(crate) struct RequestInFlight {
 }
 
 /// Those of a recording that ends at `now`, oldest first.
-pub(crate) fn requests(recording: &Recording, now: u64) -> Vec<RequestInFlight> {
+pub(crate) fn requests(recording: &PageSet, now: u64) -> Vec<RequestInFlight> {
     let devices = Devices::new(&recording.meta);
     let flights = in_flight(recording).into_iter();
-    let one = |flight: crate::pipeline::Flight| {
+    let one = |flight: flightrec_reader::pipeline::Flight| {
         let mut device = Vec::new();
         devices.write(flight.device, &mut device);
         RequestInFlight {

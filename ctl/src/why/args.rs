@@ -15,15 +15,15 @@ use crate::value::{id, session, stretch};
 pub struct AskArgs {
     /// Read only these files, as with --file.
     #[arg(value_name = "FILE", conflicts_with_all = ["store", "snapshot", "vmcore"])]
-    pub(super) files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// Ask about these threads.
     #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id,
           help_heading = "Subject (of several threads, the one that was delayed most)")]
-    pub(super) tid: Vec<u32>,
+    pub(crate) tid: Vec<u32>,
     /// Ask about the threads of these processes.
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id,
           help_heading = "Subject (of several threads, the one that was delayed most)")]
-    pub(super) pid: Vec<u32>,
+    pub(crate) pid: Vec<u32>,
     /// Ask about threads with these names.
     #[arg(
         long,
@@ -31,7 +31,7 @@ pub struct AskArgs {
         value_delimiter = ',',
         help_heading = "Subject (of several threads, the one that was delayed most)"
     )]
-    pub(super) comm: Vec<String>,
+    pub(crate) comm: Vec<String>,
     /// Ask about the threads of these systemd units: nginx.service, or nginx for short.
     #[arg(
         long,
@@ -39,7 +39,7 @@ pub struct AskArgs {
         value_delimiter = ',',
         help_heading = "Subject (of several threads, the one that was delayed most)"
     )]
-    pub(super) unit: Vec<String>,
+    pub(crate) unit: Vec<String>,
     /// Ask about the threads of these containers: by id (4 or more digits) or by name.
     #[arg(
         long,
@@ -47,7 +47,7 @@ pub struct AskArgs {
         value_delimiter = ',',
         help_heading = "Subject (of several threads, the one that was delayed most)"
     )]
-    pub(super) container: Vec<String>,
+    pub(crate) container: Vec<String>,
     /// Ask about the threads of these pods of Kubernetes: by name, NAMESPACE/NAME, or uid.
     #[arg(
         long,
@@ -55,18 +55,18 @@ pub struct AskArgs {
         value_delimiter = ',',
         help_heading = "Subject (of several threads, the one that was delayed most)"
     )]
-    pub(super) pod: Vec<String>,
+    pub(crate) pod: Vec<String>,
     /// Ask about the longest call of this name, for the time that it took.
     #[arg(
         long,
         value_name = "CALL",
         help_heading = "Subject (of several threads, the one that was delayed most)"
     )]
-    pub(super) call: Option<String>,
+    pub(crate) call: Option<String>,
     /// Ask about the longest call that took at least this long, for example `100ms`.
     #[arg(long, value_name = "TIME", value_parser = stretch,
           help_heading = "Subject (of several threads, the one that was delayed most)")]
-    pub(super) slower_than: Option<Duration>,
+    pub(crate) slower_than: Option<Duration>,
     /// Ask about this moment: the call or the wait that the thread was in then. T has the same
     /// forms as --since; 5 s before and after it are read.
     #[arg(
@@ -77,7 +77,7 @@ pub struct AskArgs {
             "last", "since", "until", "around", "all", "call", "slower_than"
         ]
     )]
-    pub(super) at: Option<TimeArg>,
+    pub(crate) at: Option<TimeArg>,
     /// Which time of which recording.
     #[command(flatten)]
     pub(crate) past: PastArgs,
@@ -89,7 +89,7 @@ pub struct AskArgs {
         help_heading = "Recordings",
         conflicts_with_all = ["file", "boot", "bpffs_dir"]
     )]
-    pub(super) vmcore: Option<PathBuf>,
+    pub(crate) vmcore: Option<PathBuf>,
     /// Read this recording in the dump, by its id [default: the one that the files in the state
     /// directory identify, else the newest].
     #[arg(
@@ -99,7 +99,7 @@ pub struct AskArgs {
         requires = "vmcore",
         value_parser = session
     )]
-    pub(super) session: Option<u64>,
+    pub(crate) session: Option<u64>,
 }
 
 /// Arguments of `why`.
@@ -107,7 +107,7 @@ pub struct AskArgs {
 pub struct WhyArgs {
     /// The question.
     #[command(flatten)]
-    pub(super) ask: AskArgs,
+    pub(crate) ask: AskArgs,
     /// Text for people, or one JSON object for programs (docs/flightctl-why.schema.json).
     #[arg(
         long,
@@ -116,7 +116,7 @@ pub struct WhyArgs {
         default_value_t = WhyFormat::Text,
         help_heading = "Output"
     )]
-    pub(super) format: WhyFormat,
+    pub(crate) format: WhyFormat,
     /// With JSON, add the N longest waits of calls that threads made in spans of distributed
     /// traces, according to the W3C trace contexts (traceparent) that they wrote as marks, or to
     /// their thread contexts.
@@ -126,10 +126,10 @@ pub struct WhyArgs {
         help_heading = "Output",
         value_parser = clap::value_parser!(u32).range(1..=10_000)
     )]
-    pub(super) spans: Option<u32>,
+    pub(crate) spans: Option<u32>,
     /// What is left out.
     #[command(flatten)]
-    pub(super) hidden: HiddenArgs,
+    pub(crate) hidden: HiddenArgs,
 }
 
 /// How an answer looks.

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use flightrec_analysis::why::{Answer, Link, Who};
+use flightrec_reader::wall::WallClock;
 
 use super::run::Answered;
-use crate::wall::WallClock;
 use flightrec_format::human::counted;
 
 /// Shares below that are not shown one by one, per cent.

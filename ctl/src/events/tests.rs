@@ -11,16 +11,16 @@ use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::encode::{PageWriter, write_header};
 use flightrec_format::kept::{ANYONE, KeptWriter, LeftOut, YOUNG, YOUNG_NS};
 use flightrec_format::meta::{Lanes, Meta, Syscall};
+use flightrec_reader::coverage;
+use flightrec_reader::pipeline::testing::{Random, call, comm, event, fork};
+use flightrec_reader::source::{Collector, PageSet};
+use flightrec_reader::window::{Window, with_leads};
+use flightrec_reader::windows::Windows;
 
 use super::{reports, spare};
-use crate::coverage;
 use crate::filter::{FilterPlan, FilterSpec, Reading};
-use crate::pipeline::testing::{Random, call, comm, event, fork};
 use crate::print;
-use crate::source::{Collector, Recording};
 use crate::text::{Options, Renderer};
-use crate::window::{Window, with_leads};
-use crate::windows::Windows;
 
 const SESSION: u64 = 3;
 const STARTED: u64 = 100_000_000_000;
@@ -152,7 +152,7 @@ impl Machine {
     }
 
     /// What a reader finds when the rings have been written over, but for their last pages.
-    fn recording(&mut self) -> Recording {
+    fn recording(&mut self) -> PageSet {
         let native = vec![Syscall { nr: READ, name: "read".into(), args: None }];
         let meta = Meta {
             session: SESSION,

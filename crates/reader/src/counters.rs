@@ -5,10 +5,10 @@ use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, PageHeader, REFUSALS};
 use flightrec_format::decode::Page;
 use flightrec_format::part;
-use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope, is_loss};
+use flightrec_format::ring::{Gap, LaneStream, Reason, RingCoverage, Scope, is_loss};
 use flightrec_format::totals::Totals;
 
-use crate::source::Recording;
+use crate::source::PageSet;
 
 /// A ring's counters at a moment.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ struct Point {
 
 /// The moments at which the counters of a ring are known beside its pages, in order; none where
 /// checkpoints tell of none.
-fn points(recording: &Recording, lane: Lane, cpu: u16) -> Vec<Point> {
+fn points(recording: &PageSet, lane: Lane, cpu: u16) -> Vec<Point> {
     if recording.before.is_none() && recording.marks.is_empty() {
         return Vec::new();
     }
@@ -43,7 +43,11 @@ fn points(recording: &Recording, lane: Lane, cpu: u16) -> Vec<Point> {
 }
 
 /// What a stream has of a scope, as its pages tell and the counters at moments beside them.
-pub(crate) fn coverage(recording: &Recording, stream: &LaneStream, scope: &Scope<'_>) -> Coverage {
+pub(crate) fn coverage(
+    recording: &PageSet,
+    stream: &LaneStream,
+    scope: &Scope<'_>,
+) -> RingCoverage {
     let mut coverage = stream.coverage_around(scope);
     refine(&mut coverage, stream, recording);
     coverage
@@ -51,7 +55,7 @@ pub(crate) fn coverage(recording: &Recording, stream: &LaneStream, scope: &Scope
 
 /// `coverage` of `stream`, where the counters were known at moments before, between and after its
 /// pages: what is missing is then known from one such moment to the next.
-fn refine(coverage: &mut Coverage, stream: &LaneStream, recording: &Recording) {
+fn refine(coverage: &mut RingCoverage, stream: &LaneStream, recording: &PageSet) {
     let points = points(recording, stream.lane(), stream.cpu());
     let Some(before) = points.first() else { return };
     let gaps = std::mem::take(&mut coverage.gaps);
@@ -93,7 +97,7 @@ fn refine(coverage: &mut Coverage, stream: &LaneStream, recording: &Recording) {
 }
 
 /// What is missing between two moments, without a page between them.
-fn between(coverage: &Coverage, pair: &[Point]) -> Option<Gap> {
+fn between(coverage: &RingCoverage, pair: &[Point]) -> Option<Gap> {
     let [earlier, later] = pair else { return None };
     let lost = later.events.less(&earlier.events);
     let refused = less(&later.refused, &earlier.refused);
@@ -105,7 +109,7 @@ fn between(coverage: &Coverage, pair: &[Point]) -> Option<Gap> {
         _ => Reason::Missing,
     };
     let (from, until, lost) = (earlier.time, later.time, Some(lost));
-    let Coverage { lane, cpu, .. } = *coverage;
+    let RingCoverage { lane, cpu, .. } = *coverage;
     (reason != Reason::Refused || is_loss(&refused)).then_some(Gap {
         lane,
         cpu,
@@ -179,7 +183,7 @@ fn less<const N: usize>(later: &[u64; N], earlier: &[u64; N]) -> [u64; N] {
 
 /// The source holds less than the recorder put into it: what came after the last page is missing,
 /// not newer.
-pub(crate) fn is_missing(coverage: &mut Coverage) {
+pub(crate) fn is_missing(coverage: &mut RingCoverage) {
     for gap in &mut coverage.gaps {
         if gap.reason == Reason::Newer {
             gap.reason = Reason::Missing;
@@ -189,7 +193,7 @@ pub(crate) fn is_missing(coverage: &mut Coverage) {
 
 /// The source is files that have all that the recorder wrote: what they lack in the middle was
 /// never written.
-pub(crate) fn is_undrained(coverage: &mut Coverage) {
+pub(crate) fn is_undrained(coverage: &mut RingCoverage) {
     for gap in &mut coverage.gaps {
         if gap.reason == Reason::Missing {
             gap.reason = Reason::Undrained;

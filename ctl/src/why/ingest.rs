@@ -10,28 +10,28 @@ use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::merge::Merge;
 use flightrec_format::ring::{Gap, LaneStream};
 use flightrec_format::trace_context::TraceContext;
+use flightrec_reader::coverage;
+use flightrec_reader::fds::{Kept, Naming};
+use flightrec_reader::memory;
+use flightrec_reader::pipeline::front::Front;
+use flightrec_reader::pipeline::{Choice, EventContext, Merging, Resolver, Since, Sink, Wants};
+use flightrec_reader::source::PageSet;
+use flightrec_reader::source::history::Chapter;
+use flightrec_reader::window::{Window, with_leads};
+use flightrec_reader::windows::Windows;
 
 use super::contexts::Finder;
 use super::question::{Found, Question};
 use super::words::Dictionary;
-use crate::commands::ps::blocked::call as in_flight;
-use crate::coverage;
-use crate::fds::{Kept, Naming};
-use crate::memory;
-use crate::pipeline::front::Front;
-use crate::pipeline::{Choice, EventContext, Merging, Resolver, Since, Sink, Wants};
-use crate::source::Recording;
-use crate::source::history::Chapter;
-use crate::window::{Window, with_leads};
-use crate::windows::Windows;
+use crate::in_flight::blocked::call as in_flight;
 
 /// Calls that threads are in, as they were entered: of so many threads.
 const OPEN_MAX: usize = 1 << 16;
 
 /// Everything; the ends of calls with their arguments.
-struct Whole;
+struct EveryCall;
 
-impl Choice for Whole {
+impl Choice for EveryCall {
     fn wants_all(&self) -> bool {
         true
     }
@@ -44,15 +44,15 @@ impl Choice for Whole {
 /// A window on its way into a story, stretch by stretch.
 pub(super) struct Ingest<'a> {
     front: Front,
-    resolver: Resolver<Whole>,
-    into: Into<'a>,
+    resolver: Resolver<EveryCall>,
+    into: StorySink<'a>,
     begun: bool,
     /// From when on events are read.
     lead: u64,
 }
 
 /// Where events go.
-struct Into<'a> {
+struct StorySink<'a> {
     asked: Question<'a>,
     story: Story,
     dictionary: Dictionary,
@@ -93,8 +93,8 @@ impl<'a> Ingest<'a> {
         let is_complete = coverage::has_switches_from(recording, since);
         let mut ingest = Self {
             front: Front::new(recording, holes),
-            resolver: Resolver::new(recording, shown, Whole, wall, wants),
-            into: Into {
+            resolver: Resolver::new(recording, shown, EveryCall, wall, wants),
+            into: StorySink {
                 asked,
                 story: if is_complete { story.complete() } else { story },
                 near: if before == 0 { u64::MAX } else { with_leads(window).from },
@@ -175,7 +175,9 @@ impl<'a> Ingest<'a> {
         while let Some(gap) = into.gaps.pop() {
             into.story.miss(&gap);
         }
-        let Into { asked, mut story, dictionary, open, best, parts, finder, mut traced, .. } = into;
+        let StorySink {
+            asked, mut story, dictionary, open, best, parts, finder, mut traced, ..
+        } = into;
         story.finish(|tid, from| call_since(&open, &dictionary, tid, from));
         if let Some(finder) = &finder {
             let more = story.traced(finder.contexts(), asked.spans(), &dictionary);
@@ -213,7 +215,7 @@ fn better(so_far: Option<Found>, next: Found) -> Found {
     Found { lacks_any, ..better }
 }
 
-impl Into<'_> {
+impl StorySink<'_> {
     /// The story is full: what it tells so far is asked about, and another one goes on.
     #[cold]
     fn turn(&mut self, time: u64) {
@@ -232,7 +234,7 @@ impl Into<'_> {
     }
 
     /// Learns of the threads that were blocked all the time from before `since`.
-    fn seat(&mut self, recording: &Recording, since: u64) {
+    fn seat(&mut self, recording: &PageSet, since: u64) {
         for slot in recording.asleep(since) {
             let began = slot.since.max(recording.meta.started);
             let call = in_flight(slot, &recording.meta);
@@ -257,14 +259,14 @@ impl Into<'_> {
     }
 
     /// Gaps of a stretch are told when their time comes.
-    fn expect(&mut self, recording: &Recording, from: u64) {
+    fn expect(&mut self, recording: &PageSet, from: u64) {
         let gaps = recording.streams.iter().flat_map(LaneStream::gaps);
         self.gaps.extend(gaps.filter(|gap| gap.until > from));
         self.gaps.sort_by_key(|gap| std::cmp::Reverse(gap.from));
     }
 }
 
-impl Sink for Into<'_> {
+impl Sink for StorySink<'_> {
     fn event(&mut self, event: &Event, known: &EventContext<'_>) -> io::Result<()> {
         while let Some(gap) = self.gaps.pop_if(|gap| gap.begins_before(event.time)) {
             self.story.miss(&gap);

@@ -8,10 +8,10 @@ use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, KTHREAD, TaskSlot};
 use flightrec_format::decode::Call;
 use flightrec_format::meta::Meta;
+use flightrec_reader::fds::{Fds, Kept};
+use flightrec_reader::source::PageSet;
 
-use crate::fds::{Fds, Kept};
 use crate::filter::Names;
-use crate::source::Recording;
 
 /// A thread that is blocked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    pub(super) fn new(slot: TaskSlot, meta: &Meta, now: u64) -> Self {
+    pub(crate) fn new(slot: TaskSlot, meta: &Meta, now: u64) -> Self {
         let since = if slot.since == 0 { meta.started } else { slot.since };
         let call = call(&slot, meta);
         Self {
@@ -67,7 +67,7 @@ impl Blocked {
 
 /// The blocked threads that are wanted, at `now`, the worst first: who can't be interrupted, then
 /// who waits longest.
-pub fn blocked(recording: &Recording, wanted: &Wanted, now: u64) -> Vec<Blocked> {
+pub fn blocked(recording: &PageSet, wanted: &Wanted, now: u64) -> Vec<Blocked> {
     // That they are patterns was found out when they were typed.
     let names = Names::new(&wanted.comms).unwrap_or_default();
     let mut threads: Vec<Blocked> = recording
@@ -101,7 +101,7 @@ pub struct Wanted {
 impl Wanted {
     fn wants(&self, thread: &Blocked, names: &Names) -> bool {
         let slot = &thread.slot;
-        let comm = crate::threads::trim(&slot.comm);
+        let comm = flightrec_reader::threads::trim(&slot.comm);
         // Who asks for a thread by its state or name is not told that it is idle.
         let idle =
             self.all || !self.states.is_empty() || !self.tids.is_empty() || !self.comms.is_empty();
@@ -134,11 +134,11 @@ pub(crate) fn call(slot: &TaskSlot, meta: &Meta) -> Option<Call> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::source::Collector;
     use flightrec_format::control::Totals;
     use flightrec_format::meta::{Argument, Syscall};
+    use flightrec_reader::source::Collector;
 
     const S: u64 = 1_000_000_000;
 
@@ -157,7 +157,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in super::super) fn meta() -> Meta {
+    pub(crate) fn meta() -> Meta {
         let arg = |ctype: &str, name: &str| Argument { name: name.into(), ctype: ctype.into() };
         let args = vec![arg("unsigned int", "fd"), arg("char *", "buf"), arg("size_t", "count")];
         let read = Syscall { nr: 0, name: "read".into(), args: Some(args) };

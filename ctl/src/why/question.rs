@@ -5,13 +5,13 @@ use std::time::Duration;
 use flightrec_analysis::why::{Answer, Story};
 use flightrec_format::containers::Container;
 use flightrec_format::trace_context::TraceContext;
+use flightrec_reader::source::history::Chapter;
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::window::Edge;
 
 use super::cause::Cause;
 use super::plan::WhyPlan;
 use super::words::Dictionary;
-use crate::source::history::Chapter;
-use crate::wall::WallClock;
-use crate::window::Edge;
 
 /// How much around a moment is asked about where no call or wait is there, ns.
 const MOMENT_NS: u64 = 250_000_000;

@@ -1,35 +1,25 @@
-//! `flightctl ps`: the threads that are blocked ([`blocked`](mod@blocked)), and what all threads
-//! were in the middle of when the machine died ([`in_flight`]).
-
-pub mod blocked;
-pub mod in_flight;
-pub(super) mod lines;
-pub(crate) mod requests;
-pub mod without_place;
+//! `flightctl ps`: the threads that are blocked.
 
 use std::path::PathBuf;
 
-use self::blocked::{Wanted, blocked};
-use self::lines::{Document, HEAD};
+use flightrec_reader::fds::Fds;
+use flightrec_reader::source::{self, Origin, PageSet, Source, Stacks};
+use flightrec_reader::window::{Window, with_leads};
+
 use super::prelude::*;
 use crate::announce::announce;
-use crate::fds::Fds;
 use crate::filter::{Names, comm};
+use crate::in_flight::blocked::{Wanted, blocked};
+use crate::in_flight::document::{Document, HEAD};
+use crate::in_flight::{WITHOUT_TABLE, tell_missing, without_place};
 use crate::options::color::{ColorArg, ColorArgs};
 use crate::options::kernel_dump::KernelDump;
 use crate::output::Output;
 use crate::schema::document;
-use crate::source::{self, Origin, Recording, Source, Stacks};
 use crate::text::{Options, Renderer};
 use crate::value::{id, session};
-use crate::window::{Window, with_leads};
 use flightrec_analysis::TaskState;
 use flightrec_cli::note;
-use flightrec_format::human::counted;
-
-/// What it means that the dump lacks the table of threads.
-pub(super) const WITHOUT_TABLE: &str =
-    "the recording's thread table is not in the dump: blocked threads are unknown";
 
 /// Arguments of `ps`.
 #[derive(Debug, clap::Args)]
@@ -139,7 +129,7 @@ impl Plan for PsPlan {
         if recording.slots.is_empty() {
             note(WITHOUT_TABLE);
         }
-        let missing = (recording.misplaced() != 0).then(|| in_flight::without_place(&recording));
+        let missing = (recording.misplaced() != 0).then(|| without_place(&recording));
         show(self, &recording, now, None, missing.as_deref())
     }
 }
@@ -151,7 +141,7 @@ const NAMING_NS: u64 = 10_000_000_000;
 /// that are not in the table, where that is known.
 fn show(
     plan: &PsPlan,
-    recording: &Recording,
+    recording: &PageSet,
     now: u64,
     stacks: Option<&Stacks>,
     missing: Option<&[u32]>,
@@ -183,18 +173,4 @@ fn show(
     output.print(&text)?;
     tell_missing(recording, missing);
     Ok(if threads.is_empty() { Exit::Nothing } else { Exit::Fine })
-}
-
-/// Says which threads the table has no place for, as far as that is known.
-pub(super) fn tell_missing(recording: &Recording, missing: Option<&[u32]>) {
-    let lost = recording.misplaced();
-    if let Some(said) = without_place::said(missing.unwrap_or_default()) {
-        note(&said);
-    } else if lost != 0 && missing.is_none() {
-        let times = counted(lost, "time");
-        note(&format!(
-            "the thread table had no room {times}: threads may be missing; raise threads.slots in \
-             flightd.toml"
-        ));
-    }
 }

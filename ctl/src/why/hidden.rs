@@ -8,7 +8,7 @@ use crate::options::redact::{RedactArgs, RedactPlan};
 
 /// What is typed.
 #[derive(Debug, Default, clap::Args)]
-pub(super) struct HiddenArgs {
+pub(crate) struct HiddenArgs {
     /// The same as of exports.
     #[cfg(feature = "export")]
     #[command(flatten)]
@@ -17,29 +17,29 @@ pub(super) struct HiddenArgs {
 
 /// What it means.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Hidden {
+pub(crate) struct Hidden {
     #[cfg(feature = "export")]
     redact: RedactPlan,
 }
 
 #[cfg(feature = "export")]
 impl Hidden {
-    pub(super) fn new(args: HiddenArgs) -> anyhow::Result<Self> {
+    pub(crate) fn new(args: HiddenArgs) -> anyhow::Result<Self> {
         Ok(Self { redact: args.redact.plan()? })
     }
 
     /// Begins: to be called before anything is read.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.redact.begin();
     }
 
     /// Whether no text is changed.
-    pub(super) fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.redact.redact.is_none()
     }
 
     /// A text without what is hidden.
-    pub(super) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub(crate) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.redact.redact.text(text)
     }
 }
@@ -47,17 +47,17 @@ impl Hidden {
 #[cfg(not(feature = "export"))]
 #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as where there is anything")]
 impl Hidden {
-    pub(super) fn new(_: HiddenArgs) -> anyhow::Result<Self> {
+    pub(crate) fn new(_: HiddenArgs) -> anyhow::Result<Self> {
         Ok(Self::default())
     }
 
-    pub(super) fn begin(&self) {}
+    pub(crate) fn begin(&self) {}
 
-    pub(super) fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         true
     }
 
-    pub(super) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub(crate) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         Cow::Borrowed(text)
     }
 }

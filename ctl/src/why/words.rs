@@ -6,11 +6,11 @@ use flightrec_format::containers::{Container, Containers};
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::symbols::Symbols;
+use flightrec_reader::binaries::Binaries;
+use flightrec_reader::fds::FdNames;
+use flightrec_reader::names::{errno, io_op, signal};
+use flightrec_reader::pipeline::EventContext;
 
-use crate::binaries::Binaries;
-use crate::fds::FdNames;
-use crate::names::{errno, io_op, signal};
-use crate::pipeline::EventContext;
 use crate::text::devices::Devices;
 use crate::text::ring::name_of_fd;
 use crate::text::{Options, Renderer, printable};

@@ -1,27 +1,10 @@
-//! `flightctl why`: why a thread was slow. Events become a story (`ingest`) that the model
-//! of causes (`flightrec_analysis::why`) is asked about (`question`), with the names of the
-//! recording ([`words`]); of a snapshot about its cause (`cause`); the answer is text ([`text`]) or
-//! JSON ([`json`]).
+//! `flightctl why`: why a thread was slow ([`crate::why`]).
 
-pub mod args;
-mod cause;
-mod contexts;
-mod hidden;
-mod ingest;
-pub mod json;
-pub mod plan;
-mod question;
-pub mod run;
-pub mod text;
-pub mod words;
-
-pub use self::args::{WhyArgs, WhyFormat};
-use self::hidden::Hidden;
-pub use self::plan::WhyPlan;
-pub(crate) use self::run::about;
-pub use self::run::of_thread;
 use super::prelude::*;
 use crate::options::window::WindowArgs;
+use crate::why::hidden::Hidden;
+use crate::why::run;
+pub use crate::why::{WhyArgs, WhyFormat, WhyPlan};
 
 impl Arguments for WhyArgs {
     const HELP: Help = Help {

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::output::{OutputError, replaceable};
+use super::{OutputError, replaceable};
 
 /// A file, or a directory, that gets its name when it is whole; without that it is removed.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Partial {
 }
 
 /// Where an export is until it is whole.
-pub(super) fn part(path: &Path) -> Result<PathBuf, OutputError> {
+pub(crate) fn part(path: &Path) -> Result<PathBuf, OutputError> {
     let mut name = path.file_name().ok_or_else(|| OutputError::Name(path.into()))?.to_os_string();
     name.push(format!(".part-{}", std::process::id()));
     Ok(path.with_file_name(name))
@@ -43,7 +43,7 @@ impl Partial {
     /// Begins a directory, as [`Self::file`], and makes those that it is in. `files` says of a
     /// file's name whether an export of this format may have made it, `/` being after the name of
     /// a directory.
-    pub(super) fn directory(
+    pub(crate) fn directory(
         path: &Path,
         force: bool,
         files: fn(&str) -> bool,

@@ -3,31 +3,43 @@
 use std::io::Write;
 
 use anyhow::Result;
+use flightrec_reader::coverage::{self, Coverage};
+use flightrec_reader::fds::Naming;
+use flightrec_reader::left_out::LeftOuts;
+use flightrec_reader::source::history::{
+    self, Chapter, Chosen, Foretold, Go, Names, Needs, Question, Sought, Visitor,
+};
+use flightrec_reader::source::{PageSet, VmcoreSource};
+use flightrec_reader::wall::WallClock;
+use flightrec_reader::window::{Edge, Window, with_leads};
+use flightrec_reader::windows::Windows;
 use jiff::tz::TimeZone;
 
-use super::plan::EventsPlan;
-use crate::coverage::{self, Report};
 use crate::exit::Exit;
-use crate::fds::Naming;
 use crate::filter::{Filter, FilterError, FilterPlan, Reading, Seen, doubts};
 use crate::formats;
-use crate::left_out::LeftOuts;
 use crate::narrowing::Narrowing;
 use crate::options::kernel_dump::KernelDump;
+use crate::options::past::Past;
+use crate::options::shown::ShownPlan;
 use crate::output::{Output, is_broken_pipe, refuse};
 use crate::print::{self, Going};
 use crate::progress::Progress;
 use crate::render::{Format, Render, Start};
-use crate::source::history::{
-    self, Chapter, Chosen, Foretold, Go, Names, Needs, Question, Sought, Visitor,
-};
-use crate::source::{Recording, VmcoreSource};
 use crate::text::coverage::Telling;
-use crate::wall::WallClock;
-use crate::window::{Edge, Window, with_leads};
-use crate::windows::Windows;
 use flightrec_cli::note;
 use flightrec_format::human::counted;
+
+/// Which events, and how they are shown.
+#[derive(Debug, PartialEq)]
+pub struct EventsPlan {
+    /// Which time of which recording.
+    pub past: Past,
+    /// Which events, how, and where.
+    pub shown: ShownPlan,
+    /// Whether an incomplete window is a failure.
+    pub strict: bool,
+}
 
 /// Prints events.
 pub fn run(plan: &EventsPlan) -> Result<Exit> {
@@ -192,7 +204,7 @@ impl<'a, T: Target> Dump<'a, T> {
         spare(&mut reports, recording, &filter);
         // Where the pages contradict what was told, they are right.
         let is_told = self.narrowing.is_told() && chapter.is_foretold;
-        let is_silent = is_known || is_told && reports.iter().all(Report::is_complete);
+        let is_silent = is_known || is_told && reports.iter().all(Coverage::is_complete);
         self.narrowing.go_on(joins.is_some_and(|joins| joins.after));
         if is_silent {
             reports.clear();
@@ -259,7 +271,7 @@ impl<'a, T: Target> Dump<'a, T> {
             })
             .map_err(|e| output.explain(e));
         if !is_silent {
-            self.complete &= reports.iter().all(Report::is_complete);
+            self.complete &= reports.iter().all(Coverage::is_complete);
             self.told.add(chapter, reports, &windows, &mut wall);
             self.complete &= !self.told.is_open();
         }
@@ -355,7 +367,7 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
         if windows.count() > 1 {
             return Ok(());
         }
-        let Some(report) = Report::foretold(foretold, windows.hull()) else { return Ok(()) };
+        let Some(report) = Coverage::foretold(foretold, windows.hull()) else { return Ok(()) };
         let reports = vec![
             report
                 .with_lacking(filter.lacking(&recording.meta))
@@ -415,17 +427,17 @@ fn output<'o>(output: &'o mut Option<Output>, target: &impl Target) -> Result<&'
 
 /// The coverage of each stretch of a chapter's window.
 fn reports(
-    recording: &Recording,
+    recording: &PageSet,
     windows: &Windows,
     now: u64,
     filter: &Filter,
     reading: &Reading<'_>,
-) -> Vec<Report> {
+) -> Vec<Coverage> {
     let told = coverage::told(windows);
     let doubts = doubts(recording, windows, &told, filter, reading);
     told.iter()
         .map(|window| {
-            Report::new(recording, window, now)
+            Coverage::new(recording, window, now)
                 .with_doubts(doubts.of(window))
                 .with_lacking(filter.lacking(&recording.meta))
                 .of_lanes(|lane| filter.wants_lane(lane))
@@ -434,7 +446,7 @@ fn reports(
 }
 
 /// Takes out of reports the gaps in which the quiet ring left out none of those who are asked for.
-fn spare(reports: &mut [Report], recording: &Recording, filter: &Filter) {
+fn spare(reports: &mut [Coverage], recording: &PageSet, filter: &Filter) {
     if let Some(left_outs) = LeftOuts::of(recording) {
         let meant = filter.meant(recording);
         for report in reports {

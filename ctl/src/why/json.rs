@@ -6,14 +6,14 @@ use serde::Serialize;
 use flightrec_analysis::why::{Culprit, Link, Share, Traced, TracedWait, Who};
 use flightrec_format::containers::Container;
 use flightrec_format::trace_context::TraceContext;
+use flightrec_reader::unit;
+use flightrec_reader::wall::WallClock;
 use serde_json::Value;
 
 use super::hidden::Hidden;
 use super::plan::WhyPlan;
 use super::run::Answered;
 use crate::schema::document;
-use crate::wall::WallClock;
-use flightrec_reader::unit;
 
 /// The object. Times are UNIX times in ns by the machine's clock, lengths in ns.
 #[derive(Serialize)]

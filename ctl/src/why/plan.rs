@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flightrec_analysis::why::Subject;
+use flightrec_reader::window::{Edge, nanos};
 use jiff::Zoned;
 
 use super::args::{AskArgs, WhyFormat};
@@ -14,7 +15,6 @@ use crate::options::kernel_dump::KernelDump;
 use crate::options::past::Past;
 use crate::options::recorder::RecorderArgs;
 use crate::options::time::Twice;
-use crate::window::{Edge, nanos};
 
 /// How much is read around a moment that is asked about.
 const AROUND: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ pub struct WhyPlan {
     /// How many waits in spans of traces are told; 0: none.
     pub spans: usize,
     /// What is left out.
-    pub(super) hidden: Hidden,
+    pub(crate) hidden: Hidden,
 }
 
 impl WhyPlan {
@@ -92,7 +92,7 @@ impl WhyPlan {
     }
 
     /// Whether it is about threads that are named, whatever they did.
-    pub(super) fn is_of_threads(&self) -> bool {
+    pub(crate) fn is_of_threads(&self) -> bool {
         !self.subject.is_any() && self.call.is_none() && self.slower_than.is_none()
     }
 

@@ -1,23 +1,29 @@
 //! What every thread was in the middle of when the machine died: those that ran, those that waited
 //! for a CPU, and those that were blocked.
 //!
-//! Blocked threads come from the thread table, as for [`blocked`], whose lines these are. What
+//! Blocked threads come from the thread table, as for [`blocked`](blocked()), whose lines these are. What
 //! the others were in, and the strings of all calls, come from the rings.
 
+pub mod blocked;
+pub(crate) mod document;
 mod lines;
+pub(crate) mod requests;
+pub mod without_place;
 
 use std::collections::{HashMap, HashSet};
 
 use flightrec_analysis::TaskState;
+use flightrec_cli::note;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::switch;
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Call};
+use flightrec_format::human::counted;
+use flightrec_reader::fds::{Fds, Kept};
+use flightrec_reader::source::PageSet;
 
+use self::blocked::{Blocked, Wanted, blocked};
 pub(crate) use self::lines::HEAD;
-use super::blocked::{Blocked, Wanted, blocked};
-use crate::fds::{Fds, Kept};
-use crate::source::Recording;
 
 /// What a thread was doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +59,8 @@ struct KnownThread {
 }
 
 /// The threads at `now`, the moment of death: those that ran first, then those that waited for a
-/// CPU, then the blocked ones as [`blocked`] sorts and chooses them.
-pub fn at_death(recording: &Recording, wanted: &Wanted, now: u64) -> Vec<InFlight> {
+/// CPU, then the blocked ones as [`blocked`](blocked()) sorts and chooses them.
+pub fn at_death(recording: &PageSet, wanted: &Wanted, now: u64) -> Vec<InFlight> {
     let running = running(recording);
     let mut known = known(recording);
     let slots: HashMap<u32, &TaskSlot> =
@@ -95,7 +101,7 @@ pub fn at_death(recording: &Recording, wanted: &Wanted, now: u64) -> Vec<InFligh
 
 /// Threads that the rings show alive, and that the table has no place for; it must be known that it
 /// lacked some.
-pub fn without_place(recording: &Recording) -> Vec<u32> {
+pub fn without_place(recording: &PageSet) -> Vec<u32> {
     let mut ended = HashSet::new();
     for stream in recording.streams.iter().filter(|stream| stream.lane() == Lane::Task) {
         ended.extend(
@@ -159,7 +165,7 @@ fn with_strings(thread: &mut Blocked, entered: Option<(u64, Call)>) {
 }
 
 /// The thread that ran on each CPU, by CPU; idle ones have none.
-fn running(recording: &Recording) -> Vec<(u16, u32)> {
+fn running(recording: &PageSet) -> Vec<(u16, u32)> {
     let sched = recording.streams.iter().filter(|stream| stream.lane() == Lane::Sched);
     let of_cpu = |stream: &flightrec_format::ring::LaneStream| {
         let newest = stream.pages().iter().rev().find_map(|page| page.events().last())?;
@@ -173,7 +179,7 @@ fn running(recording: &Recording) -> Vec<(u16, u32)> {
 }
 
 /// What the rings know of each thread, as of their end.
-fn known(recording: &Recording) -> HashMap<u32, KnownThread> {
+fn known(recording: &PageSet) -> HashMap<u32, KnownThread> {
     let mut known: HashMap<u32, KnownThread> = HashMap::new();
     // A thread moves from CPU to CPU: all rings by time.
     let mut events: Vec<_> = Vec::new();
@@ -230,5 +236,23 @@ fn changes(tid: u32, body: Body) -> Vec<(u32, u8, Change)> {
         }
         Body::Waking { wakee, .. } => vec![(wakee, PLACE, Change::Ready)],
         _ => Vec::new(),
+    }
+}
+
+/// What it means that the dump lacks the table of threads.
+pub(crate) const WITHOUT_TABLE: &str =
+    "the recording's thread table is not in the dump: blocked threads are unknown";
+
+/// Says which threads the table has no place for, as far as that is known.
+pub(crate) fn tell_missing(recording: &PageSet, missing: Option<&[u32]>) {
+    let lost = recording.misplaced();
+    if let Some(said) = without_place::said(missing.unwrap_or_default()) {
+        note(&said);
+    } else if lost != 0 && missing.is_none() {
+        let times = counted(lost, "time");
+        note(&format!(
+            "the thread table had no room {times}: threads may be missing; raise threads.slots in \
+             flightd.toml"
+        ));
     }
 }

@@ -1,12 +1,12 @@
 //! The cause of a snapshot, as a question.
 
 use flightrec_analysis::why::{Answer, Story, Subject};
+use flightrec_reader::source::snapshots::{directory, find_any};
+use flightrec_reader::source::{HistoryPlace, HistoryPlan};
 use flightrec_store::snapshot::About;
 use flightrec_store::snapshots;
 
 use super::words::Dictionary;
-use crate::source::snapshots::{directory, find_any};
-use crate::source::{HistoryPlace, HistoryPlan};
 
 /// How much before a cause that is no wait is asked about, ns: the time over which the recorder
 /// counts failures and measures pressure, and a little more.

@@ -5,7 +5,7 @@ use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::trace_context::LONGEST_NS;
 
-use crate::pipeline::traces::Marks;
+use flightrec_reader::pipeline::traces::Marks;
 
 /// Finds contexts.
 #[derive(Debug)]
