@@ -55,8 +55,8 @@ pub(crate) const NOWHERE: u32 = 2;
 /// [`LaneState::base`] of the page aside, so far from any time that each record there has its own.
 const NO_BASE: u64 = 1 << 63;
 
-/// Claims lane `kernel`, or where it is busy the page aside, for a record of `need` bytes; reads the
-/// time of the event, which is [`LaneState::enter_time`] then.
+/// Claims lane `kernel`, or where it is busy the page aside, for a record of `need` bytes; reads
+/// the time of the event, which is [`LaneState::enter_time`] then.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn claim_kernel(state: *mut CpuState, need: u32) -> u32 {

@@ -248,8 +248,8 @@ pub(crate) fn draw_stack(state: &mut CpuState, task: Task) -> bool {
     gives
 }
 
-/// Takes the cost of the running thread's own stack, at an event of lane `kernel`, whose record says
-/// whether it was refused.
+/// Takes the cost of the running thread's own stack, at an event of lane `kernel`, whose record
+/// says whether it was refused.
 #[inline(always)]
 pub(crate) fn draw_own_stack(state: &mut CpuState) -> bool {
     let cost = state.stack_cost as u32;

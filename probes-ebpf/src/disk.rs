@@ -2,7 +2,7 @@
 //!
 //! The three tracepoints run in threads with interrupts on, and in softirqs and interrupts
 //! (`blk_update_request` in the handler of a disk's interrupt, block/blk-mq.c, Linux 6.1), so two
-//! of their programs may meet on a CPU: see [`crate::trace`].
+//! of their programs may meet on a CPU: see [`crate::aside`].
 //!
 //! The kernel's own tracepoints read the same members (`block_rq`, `block_rq_completion`,
 //! include/trace/events/block.h, Linux 6.1 and 6.18).

@@ -3,8 +3,8 @@
 //! Run by the daemon alone, by reading the iterator's file; each run of the program writes one
 //! record (`format::abi::file`) into it. It holds no lane and fills no page.
 //!
-//! Members of tasks, files and inodes are read by typed loads, as in [`crate::kernel`]; what lies
-//! after a socket by `bpf_probe_read_kernel`, since its types (unions, casts of `struct sock`) are
+//! Members of tasks, files and inodes are read by typed loads, as in [`crate::kernel`]; what a
+//! socket points to by `bpf_probe_read_kernel`, since its types (unions, casts of `struct sock`) are
 //! more than the verifier follows.
 
 use core::ffi::c_void;

@@ -10,7 +10,7 @@
 //!
 //! The task lane's tracepoints are preemptible from Linux 7.0 on (kernel commits a46023d5616e,
 //! f7d327654b88), so two of its programs may meet on a CPU: there, `busy` is claimed by an atomic.
-//! So it is in the trace lane, where the one that comes second writes to a page aside (`aside.rs`).
+//! So it is in the kernel lane, where the one that comes second writes to a page aside (`aside.rs`).
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -80,9 +80,9 @@ impl<'a> Writer<'a> {
         }
         // Nothing is known to the verifier of which one it is, so it follows what is after once.
         let place = bounded::<0, 1>(place as usize);
-        let trace = &raw mut state.lanes[Lane::Kernel as usize];
+        let kernel = &raw mut state.lanes[Lane::Kernel as usize];
         // SAFETY: `aside` stands after the lane (`abi::state`).
-        let lane = unsafe { &mut *trace.byte_add(place * size_of::<LaneState>()) };
+        let lane = unsafe { &mut *kernel.byte_add(place * size_of::<LaneState>()) };
         let now = lane.enter_time;
         let no_ring = &mut state.no_ring[Lane::Kernel as usize];
         Self::in_lane::<NEED>(lane, no_ring, Lane::Kernel, NEED, Some(thread), now, place as u32)

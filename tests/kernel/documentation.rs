@@ -91,7 +91,7 @@ const CONFIG: &str = "\
 syscall = \"2MiB\"
 sched = \"1MiB\"
 task = \"256KiB\"
-trace = \"512KiB\"
+kernel = \"512KiB\"
 quiet = \"512KiB\"
 [budget]
 per_cpu = \"5%\"

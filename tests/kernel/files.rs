@@ -85,7 +85,7 @@ fn every_call_is_there_once_whoever_is_asked() {
     let daemon = dump(&recorder, &["--all"]);
     assert_all(&daemon);
 
-    // A daemon that was killed leaves its rings after.
+    // A daemon that was killed leaves its rings behind.
     recorder.kill();
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let bpffs = recorder.sandbox().bpffs_dir();

@@ -1,4 +1,4 @@
-//! What flightd makes, and leaves: modes whatever the umask is, and nothing after it in a BPF file
+//! What flightd makes, and leaves: modes whatever the umask is, and nothing behind in a BPF file
 //! system.
 
 use std::fs;

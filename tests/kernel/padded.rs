@@ -1,4 +1,4 @@
-//! Paths whose end is hidden after padding, `/./././`: the end is recorded, and found.
+//! Paths whose end is hidden behind padding, `/./././`: the end is recorded, and found.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

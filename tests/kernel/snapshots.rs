@@ -46,10 +46,11 @@ fn taken(recorder: &Recorder, args: &[&str]) -> String {
 /// `flightctl` has given up waiting for it, and said so.
 pub(crate) fn taken_for(recorder: &Recorder, reason: &str, args: &[&str]) -> String {
     let id = |of: &Value| of["id"].as_str().expect("an id").to_owned();
+    let is_it = |of: &&Value| of["reason"].as_str().is_some_and(|of| of.contains(reason));
     let known: Vec<String> = list(recorder).iter().map(id).collect();
     let output = recorder.flightctl(&[&["snapshot", "--reason", reason], args].concat());
     if String::from_utf8_lossy(&output.stderr).contains("not finished yet") {
-        let new = || list(recorder).iter().map(id).find(|id| !known.contains(id));
+        let new = || list(recorder).iter().filter(is_it).map(id).find(|id| !known.contains(id));
         assert!(wait_until(PATIENCE, || new().is_some()), "{}", recorder.log());
         return new().expect("it was there");
     }

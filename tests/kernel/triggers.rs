@@ -28,7 +28,7 @@ pub(crate) fn with(trigger: &str, keys: &str) -> Recorder {
     with_window("500ms", trigger, keys)
 }
 
-/// The same; a window reaches so far behind its cause.
+/// The same; a window reaches so far past its cause.
 fn with_window(after: &str, trigger: &str, keys: &str) -> Recorder {
     with_all(after, "100ms", 3600, trigger, keys)
 }

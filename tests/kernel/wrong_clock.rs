@@ -55,7 +55,7 @@ fn a_storage_refuses_it_until_it_is_set() {
     assert!(wait_until(PATIENCE, is_done), "{:?}\n{}", shipper.status(), shipper.log());
     let status = shipper.status().expect("a status");
     assert_eq!((&status["dropped"], &status["failed"]), (&0.into(), &0.into()), "{status}");
-    // The table of what there is comes behind the rest.
+    // The table of what there is comes after the rest.
     wait_until(PATIENCE, || server.objects().is_ok_and(|all| all == expected));
     shipper.terminate().expect("its end");
     same(&server.objects().expect("objects"), &expected);

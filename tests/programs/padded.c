@@ -1,7 +1,7 @@
 /*
- * Paths whose end is hidden after padding: `padded FILE`, an absolute path. FILE is opened after
- * 300 times "/.", again from memory whose second page is not there yet, renamed to another that is
- * not there, opened after 4000 times "/." (more than the kernel takes), and executed. `present` is
+ * Paths whose end is hidden behind padding: `padded FILE`, an absolute path. FILE is opened with
+ * 300 times "/." before it, again from memory whose second page is not there yet, renamed to another
+ * that is not there, opened with 4000 times "/." (more than the kernel takes), and executed. `present` is
  * what the page table says of the second page.
  */
 #include <fcntl.h>

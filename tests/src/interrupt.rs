@@ -1,4 +1,4 @@
-//! Ctrl-C, without leaving anything after.
+//! Ctrl-C, without leaving anything behind.
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigSet, Signal};

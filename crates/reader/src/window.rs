@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 /// How far before a window the lanes are read, ns: calls that began there find their entries, and
 /// most CPUs were idle at least once.
 pub const LEAD_IN_NS: u64 = 2_000_000_000;
-/// How far behind a window they are read, ns: no wakeup waits longer.
+/// How far past a window they are read, ns: no wakeup waits longer.
 pub const LEAD_OUT_NS: u64 = 1_000_000_000;
 
 /// An edge of a window, once it is known what now is.

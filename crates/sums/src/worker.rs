@@ -253,7 +253,7 @@ impl Worker {
             return None;
         }
         // Also what was recorded before all of it was attached tells. But where the first files are
-        // gone, pages of idle CPUs alone reach back after them: an entry on one may have had its
+        // gone, pages of idle CPUs alone reach back past them: an entry on one may have had its
         // exit on another.
         let whole = if begins > meta.started { begins } else { 0 };
         let from = counts.saturating_sub(LEAD).max(whole);

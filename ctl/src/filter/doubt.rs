@@ -49,7 +49,8 @@ impl Filter {
         let Some(paths) = &self.paths else {
             return untimed && pages.into_iter().any(Page::has_untimed_call);
         };
-        let wanted = |abi: Abi, nr: u16, _: Option<i64>| paths.concerns(abi, nr);
+        let wanted =
+            |abi: Abi, nr: u16, _: Option<i64>| paths.concerns(abi, nr) || paths.is_unsure(abi, nr);
         // Beginnings and ends that stand alone, by thread.
         let mut alone: Vec<(u32, u64, Alone)> = Vec::new();
         for page in pages {
@@ -65,6 +66,9 @@ impl Filter {
                 return true;
             }
             for record in page.calls(wanted) {
+                if paths.is_unsure(record.call.abi, record.call.nr) {
+                    return true;
+                }
                 let lacks = paths.lacks_parts(&record);
                 match (record.entered, record.exited) {
                     (Some(_), _) if lacks => return true,

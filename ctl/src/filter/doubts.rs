@@ -95,8 +95,10 @@ pub fn doubts(
     let is_parted = calls()
         .flat_map(LaneStream::left_out)
         .any(|of| of.from < read.until && of.until > read.from);
-    // Descriptors may have been opened where events are missing.
-    let is_lost = filter.has_paths() && Fds::of(recording, true).is_lost_in(hull);
+    // Descriptors may have been opened where events are missing, or in a process whose threads have
+    // not all the same.
+    let is_divided = || recording.descriptors.iter().any(|of| !of.divided.is_empty());
+    let is_lost = filter.has_paths() && (is_divided() || Fds::of(recording, true).is_lost_in(hull));
     let mut front = reading.front(recording);
     if !is_lost
         && !is_parted

@@ -10,8 +10,8 @@ use flightrec_format::abi::record::{Abi, StringStatus};
 use flightrec_format::abi::value_names::{IO_DIRECT, IO_FIXED_FILE};
 use flightrec_format::decode::{Call, CallRecord, Text};
 use flightrec_format::meta::{Argument, Meta, Syscall};
-use flightrec_reader::fds::{FdNames, is_in_root, joined, within};
-use flightrec_reader::names::{is_descriptor, is_path, may_be_of_file, takes_path};
+use flightrec_reader::fds::{FdNames, is_in_root, is_unsure, joined, within};
+use flightrec_reader::names::{io_op, is_descriptor, is_path, may_be_of_file, takes_path};
 use flightrec_store::search::Missing;
 
 use super::calls::arguments;
@@ -71,6 +71,32 @@ const OBJECTS: [&[u8]; 2] = [b"anon_inode", b"socket"];
 struct Roles {
     paths: u8,
     descriptors: u8,
+    /// What it opens, more than these tell ([`is_unsure`]).
+    is_unsure: bool,
+}
+
+/// Where the path of a call begins that has a slash first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Root {
+    /// In the root of the process.
+    Machines,
+    /// In the call's directory.
+    Directory,
+    /// In one of the two.
+    Unknown,
+}
+
+impl Root {
+    fn of(roles: Roles, call: &Call) -> Self {
+        if !roles.is_unsure {
+            return Self::Machines;
+        }
+        match is_in_root(call) {
+            Some(true) => Self::Directory,
+            Some(false) => Self::Machines,
+            None => Self::Unknown,
+        }
+    }
 }
 
 /// Patterns, and where each call of a recording has something for them.
@@ -109,7 +135,7 @@ impl Paths {
     /// Whether a call has to do with such a path, `fds` being its process's descriptors.
     pub(super) fn has(&self, call: &Call, fds: FdNames<'_>) -> bool {
         let Some(roles) = self.roles(call.abi, call.nr) else { return false };
-        let in_root = is_in_root(call);
+        let root = Root::of(roles, call);
         let path = call.strings.iter().any(|text| {
             text.index < 6
                 && roles.paths >> text.index & 1 != 0
@@ -117,11 +143,16 @@ impl Paths {
                 && self.ends.may_be(text).unwrap_or_else(|| {
                     let index = usize::from(text.index);
                     let in_directory = |path: &[u8]| self.matches_in(roles, call, index, path, fds);
-                    // From another root, the path as it was given is none of the machine's.
-                    if in_root {
-                        return within(&text.bytes).is_some_and(|path| in_directory(&path));
+                    match root {
+                        // The path as it was given is none of the machine's.
+                        Root::Directory => {
+                            within(&text.bytes).is_some_and(|path| in_directory(&path))
+                        }
+                        Root::Unknown if text.bytes.starts_with(b"/") => false,
+                        Root::Machines | Root::Unknown => {
+                            self.matches(&text.bytes) || in_directory(&text.bytes)
+                        }
                     }
-                    self.matches(&text.bytes) || in_directory(&text.bytes)
                 })
         });
         let recorded = call.args.iter().take(usize::from(call.nargs)).enumerate();
@@ -140,11 +171,18 @@ impl Paths {
         self.roles(abi, nr).is_some_and(|roles| roles.paths | roles.descriptors != 0)
     }
 
+    /// Whether a call of this number may open what its arguments do not tell.
+    pub(super) fn is_unsure(&self, abi: Abi, nr: u16) -> bool {
+        self.roles(abi, nr).is_some_and(|roles| roles.is_unsure)
+    }
+
     /// Whether records of a call that lack so much may lack anything that tells what it has to do
     /// with.
     pub(super) fn lacks_of(&self, abi: Abi, nr: u16, missing: Missing) -> bool {
         self.roles(abi, nr).is_some_and(|roles| {
-            roles.paths & missing.strings != 0 || roles.descriptors & missing.arguments != 0
+            roles.is_unsure
+                || roles.paths & missing.strings != 0
+                || roles.descriptors & missing.arguments != 0
         })
     }
 
@@ -198,11 +236,14 @@ impl Paths {
         let is_read = |text: &&Text| text.status != StringStatus::Unreadable;
         // The directory of a second path is not recorded.
         let directory = |text: &Text| own.filter(|of| text.index == 0 && of.starts_with(b"/"));
+        // Whether a directory is the root of its path is not recorded.
+        let is_of_root =
+            |text: &Text| io_op(submit.op) != Some("openat2") || !text.bytes.starts_with(b"/");
         let has = |text: &Text| {
             let path = &text.bytes;
             self.ends.may_be(text).unwrap_or_else(|| {
                 let in_directory = |of| !path.starts_with(b"/") && self.matches(&joined(of, path));
-                self.matches(path) || directory(text).is_some_and(in_directory)
+                is_of_root(text) && self.matches(path) || directory(text).is_some_and(in_directory)
             })
         };
         if own.is_some_and(|name| self.matches(name)) || paths.iter().filter(is_read).any(has) {
@@ -215,6 +256,9 @@ impl Paths {
             () if paths.is_empty() && takes_path(submit.op) => Some(Part::Paths),
             () if !paths.iter().all(|text| is_read(&text)) => Some(Part::UnreadPaths),
             () if paths.iter().any(|text| self.may_be_in(directory(text), text)) => {
+                Some(Part::Directories)
+            }
+            () if paths.iter().any(|text| !is_of_root(text) && self.may_end_in(&text.bytes)) => {
                 Some(Part::Directories)
             }
             () if paths.is_empty() && submit.fd >= 0 && is_lost() => Some(Part::Descriptors),
@@ -232,11 +276,16 @@ impl Paths {
             .and_then(|at| fds.get(*call.args.get(at)? as i32))
             .filter(|name| name.starts_with(b"/"));
         let (head, _) = text.parts();
-        if is_in_root(call) {
+        match Root::of(roles, call) {
+            Root::Machines => self.may_be_in(directory, text),
             // `..` stays in that root: where it leads is not known.
-            return within(head).is_none_or(|path| directory.is_none() && self.may_end_in(&path));
+            Root::Directory => {
+                within(head).is_none_or(|path| directory.is_none() && self.may_end_in(&path))
+            }
+            Root::Unknown => {
+                self.may_be_in(directory, text) || head.starts_with(b"/") && self.may_end_in(head)
+            }
         }
-        self.may_be_in(directory, text)
     }
 
     /// Whether what a descriptor stands for, which does not match, might do so, were it known what
@@ -312,6 +361,7 @@ fn table(calls: &[Syscall], meta: &Meta) -> Vec<Roles> {
             *roles = Roles {
                 paths: all(&|arg| is_path(&call.name, arg)),
                 descriptors: all(&|arg| is_descriptor(&call.name, arg)),
+                is_unsure: is_unsure(&call.name),
             };
         }
     }

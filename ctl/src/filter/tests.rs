@@ -37,6 +37,7 @@ fn meta() -> Meta {
             ("getpid", 39, &[]),
             ("kill", 62, &[]),
             ("openat", 257, &["dfd", "filename"]),
+            ("openat2", 437, &["dfd", "filename", "how"]),
         ]),
         compat: table(&[("read", 3, &["fd"]), ("waitpid", 7, &[]), ("mkdir", 39, &["filename"])]),
         cgroups: BTreeMap::from([
@@ -344,13 +345,15 @@ fn paths_in_a_root_of_their_own() {
     let bytes = [&head[..], &[0; 16], &libc::RESOLVE_IN_ROOT.to_le_bytes()].concat().into();
     let how = Text { index: pointee::INDEX + 2, status: StringStatus::Whole, bytes };
     let names = [(7, b"/srv/jail"[..].into())];
-    let of = |pattern: &str, path: &str, fds: FdNames<'_>| {
+    let opened = |how: Option<Text>, pattern: &str, path: &str, fds: FdNames<'_>| {
         let filter = filter(FilterSpec { path: strings(&[pattern]), ..FilterSpec::default() });
-        let strings = vec![text(1, StringStatus::Whole, path), how.clone()];
-        let made = Call { nargs: 3, args: [7, 4096, 8192, 0, 0, 0], strings, ..call(257) };
+        let strings =
+            [Some(text(1, StringStatus::Whole, path)), how].into_iter().flatten().collect();
+        let made = Call { nargs: 3, args: [7, 4096, 8192, 0, 0, 0], strings, ..call(437) };
         let wanted = filter.wants_path(&made, fds);
         (wanted, if wanted { None } else { filter.lacks(&made, fds, false) })
     };
+    let of = |pattern, path, fds| opened(Some(how.clone()), pattern, path, fds);
     let (known, unknown) = (FdNames::kept(&names), FdNames::default());
     assert_eq!(of("/etc/passwd", "/etc/passwd", known), (false, None));
     assert_eq!(of("/srv/jail/etc/passwd", "/etc/passwd", known), (true, None));
@@ -358,6 +361,10 @@ fn paths_in_a_root_of_their_own() {
     assert_eq!(of("/srv/jail/etc/passwd", "../etc/passwd", known), not_known);
     assert_eq!(of("/srv/jail/etc/passwd", "/etc/passwd", unknown), not_known);
     assert_eq!(of("/srv/jail/etc/passwd", "/etc/group", unknown), (false, None));
+    // Whether it is its root is not recorded.
+    assert_eq!(opened(None, "/etc/passwd", "/etc/passwd", known), not_known);
+    assert_eq!(opened(None, "/etc/passwd", "/etc/group", known), (false, None));
+    assert_eq!(opened(None, "/srv/jail/a", "a", known), (true, None));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What every thread was in the middle of when the machine died: those that ran, those that waited
 //! for a CPU, and those that were blocked.
 //!
-//! Blocked threads come from the thread table, as for [`blocked`](blocked()), whose lines these are. What
-//! the others were in, and the strings of all calls, come from the rings.
+//! Blocked threads come from the thread table, as for [`blocked`](blocked()), whose lines these
+//! are. What the others were in, and the strings of all calls, come from the rings.
 
 pub mod blocked;
 pub(crate) mod document;

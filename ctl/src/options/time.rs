@@ -130,8 +130,7 @@ impl TimeArg {
     /// of day, the latest day on which that is not in the future.
     fn moments(&self, now: &Zoned) -> Result<(DateTime, Timestamp, Timestamp), String> {
         let offset = if let Self::TimeOfDay(_, offset) = self { *offset } else { None };
-        let at_offset = offset.map(|offset| now.with_time_zone(TimeZone::fixed(offset)));
-        let now = at_offset.as_ref().unwrap_or(now);
+        let now = &at_offset(now, offset);
         let local = match self {
             Self::Local(local) => *local,
             Self::TimeOfDay(time, _) => {
@@ -155,6 +154,12 @@ impl TimeArg {
         };
         Ok((local, first, second))
     }
+}
+
+/// The present time at an offset from UTC, if there is one.
+pub(super) fn at_offset(now: &Zoned, offset: Option<Offset>) -> Zoned {
+    let zone = offset.map(TimeZone::fixed);
+    zone.map_or_else(|| now.clone(), |zone| now.with_time_zone(zone))
 }
 
 /// The first and the last moment at which clocks show a local time.

@@ -8,7 +8,7 @@ use jiff::Zoned;
 use thiserror::Error;
 
 use super::around::Around;
-use super::time::{TimeArg, Twice};
+use super::time::{TimeArg, Twice, at_offset};
 use crate::value::stretch;
 
 /// Length of the window when none is given.
@@ -132,7 +132,8 @@ impl WindowArgs {
 /// Whether the end of a window is a time of day that comes later today, the window having begun
 /// today: not yesterday's.
 fn is_ahead(until: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> bool {
-    let (TimeArg::TimeOfDay(until, None), Some(since)) = (until, since) else { return false };
+    let (TimeArg::TimeOfDay(until, offset), Some(since)) = (until, since) else { return false };
+    let now = &at_offset(now, *offset);
     let midnight = now.start_of_day().map_or(i128::MAX, |day| day.timestamp().as_nanosecond());
     let begins = match since.edge(now, Twice::First) {
         Ok(Edge::Ago(ago)) => now.timestamp().as_nanosecond() - i128::from(ago),
@@ -144,7 +145,8 @@ fn is_ahead(until: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> bool {
 
 /// A time of day that is still to come today is taken as yesterday's.
 fn yesterday(option: &str, time: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> Option<String> {
-    let TimeArg::TimeOfDay(of_day, None) = time else { return None };
+    let TimeArg::TimeOfDay(of_day, offset) = time else { return None };
+    let now = &at_offset(now, *offset);
     if *of_day <= now.time() || option == "until" && is_ahead(time, since, now) {
         return None;
     }
@@ -168,6 +170,17 @@ fn twice(option: &str, time: &TimeArg, now: &Zoned) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_a_window_may_be_to_come_also_at_an_offset() {
+        let now: Zoned = "2026-03-04T14:05:00+01:00[Europe/Berlin]".parse().unwrap();
+        let time = |text: &str| text.parse::<TimeArg>().unwrap();
+        for (since, until) in [("14:00", "14:10"), ("14:00+01", "14:10+01"), ("13:00Z", "13:10Z")] {
+            assert!(is_ahead(&time(until), Some(&time(since)), &now), "{until}");
+            assert!(yesterday("until", &time(until), Some(&time(since)), &now).is_none());
+            assert!(yesterday("since", &time(until), None, &now).is_some());
+        }
+    }
     use clap::Parser;
 
     #[derive(Parser)]

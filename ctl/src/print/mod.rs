@@ -4,8 +4,8 @@
 //! lanes ─> merge ─> pairing, placement ─> delay line ─┬─> run queues, names ─> filter ─> text
 //!           front                                     │               back
 //! ```
-//! Each thread has one half ([`flightrec_reader::pipeline`] has the parts of both). Complete events go from
-//! the first to the second in batches, which go round (`batch`).
+//! Each thread has one half ([`flightrec_reader::pipeline`] has the parts of both). Complete
+//! events go from the first to the second in batches, which go round (`batch`).
 
 mod back;
 mod batch;

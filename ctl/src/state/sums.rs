@@ -16,7 +16,7 @@ pub struct Sums {
     pub reason: Option<String>,
     /// The end of the newest minute of this recording that is in the files of sums.
     pub newest: Option<Timestamp>,
-    /// Whole minutes of this recording behind that one, which are not in these files yet; none:
+    /// Whole minutes of this recording after that one, which are not in these files yet; none:
     /// flightd has just begun, and does not know.
     pub waiting_minutes: Option<u64>,
     /// How far adding up is behind.

@@ -16,8 +16,8 @@ use super::stack;
 const MINOR_BITS: u32 = 20;
 
 /// `(TRACEPOINT) ext4:ext4_sync_file_exit dev=7:0 ino=12 ret=0`: the fields that the kernel
-/// publishes, by their names, in its order; after a bar the stack, where it is recorded. In an interrupt
-/// `(TRACEPOINT softirq)`.
+/// publishes, by their names, in its order; after a bar the stack, where it is recorded. In an
+/// interrupt `(TRACEPOINT softirq)`.
 pub(super) fn line(event: &Tracepoint, known: &Tracepoints, symbols: &Symbols, out: &mut Vec<u8>) {
     out.extend_from_slice(b"(TRACEPOINT");
     if event.context.is_interrupt() || event.context == WakeContext::Unknown {

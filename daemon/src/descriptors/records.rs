@@ -10,7 +10,7 @@ const HEAD: usize = size_of::<FileRecord>();
 /// Longest name that is kept; of a longer one, the beginning.
 pub(super) const NAME_MAX: usize = 1024;
 
-/// The first record in `bytes` with its text, and what is left behind it; `None`: it is not there
+/// The first record in `bytes` with its text, and what is left after it; `None`: it is not there
 /// whole.
 pub(super) fn split(bytes: &[u8]) -> Option<(FileRecord, &[u8], &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<HEAD>()?;

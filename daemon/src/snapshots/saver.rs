@@ -41,7 +41,7 @@ const HOUSEKEEPING: Duration = Duration::from_secs(2);
 const LEVEL: i32 = 3;
 /// What explains a file, beside its pages: about.
 const EXPLANATION: u64 = 256 << 10;
-/// Nice value of the thread: after whoever works.
+/// Nice value of the thread: behind whoever works.
 const NICE: i32 = 5;
 /// Message id of the journal entry about a snapshot: `journalctl MESSAGE_ID=…`.
 pub(super) const MESSAGE_ID: &str = "6a1d2c7f0b3e4d5c9f8a7b6c5d4e3f21";

@@ -163,7 +163,7 @@ pub mod entered {
 
 /// Lanes that have a [`Bucket`]. Those of `syscall` and `sched` hold CPU time, ns; that of `task`
 /// holds bytes of its ring, and what one process can make without end draws from it: renames, and
-/// births and ends of threads. What is in `trace` draws from the bucket of `sched`, by a cost of
+/// births and ends of threads. What is in `kernel` draws from the bucket of `sched`, by a cost of
 /// its own ([`CpuState::disk`]).
 pub const BUCKETS: usize = 3;
 /// Buckets that hold CPU time.

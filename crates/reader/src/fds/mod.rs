@@ -32,8 +32,8 @@ use flightrec_format::meta::Meta;
 use flightrec_format::ring::LaneStream;
 
 pub use self::object::is_socket;
-pub use self::role::makes_descriptor;
 use self::role::{CLOEXEC, Cloexec, Role, Roles};
+pub use self::role::{is_unsure, makes_descriptor};
 use self::settle::{Ends, News, Settled};
 use self::table::File;
 pub use self::table::{FdNames, FdTable, Kept, Named};
@@ -119,9 +119,9 @@ pub struct Fds {
     rooted: FxHashSet<u32>,
     /// Events were missing, and since then no snapshot has told what was open.
     lost: bool,
-    /// Processes that may have descriptors of which nothing is known, since the last snapshot:
-    /// they have received messages that had room for some.
-    received: FxHashSet<u32>,
+    /// Processes that may have descriptors of which nothing is known, and since when: they have
+    /// them from one that was in `divided`, or were in it until an exec.
+    unknown: FxHashMap<u32, u64>,
     /// Processes of which a snapshot says that their threads have not all the same table, and not
     /// which has which. What was open stays unknown until a snapshot says that they have one.
     divided: FxHashSet<u32>,
@@ -146,7 +146,7 @@ impl Fds {
             files: 0,
             rooted: FxHashSet::default(),
             lost: false,
-            received: FxHashSet::default(),
+            unknown: FxHashMap::default(),
             divided: FxHashSet::default(),
             settled: Settled::default(),
             ends: Ends::default(),
@@ -216,9 +216,9 @@ impl Fds {
         while let Some(news) = self.settled.next(time) {
             match news {
                 News::Forget => self.forget_all(),
-                News::Known => {
+                News::Known { begin } => {
                     self.lost = false;
-                    self.received.clear();
+                    self.unknown.retain(|_, since| *since >= begin);
                 }
                 News::Name { process, fd, name, cloexec } => self.learn(process, fd, name, cloexec),
                 News::United { process } => {
@@ -246,12 +246,23 @@ impl Fds {
         self.lost = true;
     }
 
-    /// The threads of a process have tables of their own. Where the events have told which, these
-    /// are followed; else nothing of them is known.
+    /// The threads of a process have tables of their own, and not which has which is known.
     fn divide(&mut self, tgid: u32) {
-        if !self.own.contains_key(&tgid) && self.divided.len() < HOLDERS_MAX {
-            self.forget(Holder::Process(tgid));
+        self.unite(tgid, |_| true);
+        self.forget(Holder::Process(tgid));
+        if self.divided.len() < HOLDERS_MAX {
             self.divided.insert(tgid);
+        } else {
+            self.lost = true;
+        }
+    }
+
+    /// A process may have descriptors of which nothing is known.
+    fn doubt(&mut self, tgid: u32, since: u64) {
+        if self.unknown.len() < HOLDERS_MAX {
+            self.unknown.insert(tgid, since);
+        } else {
+            self.lost = true;
         }
     }
 
@@ -321,8 +332,7 @@ impl Fds {
         let table = key.and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
         let closed =
             self.closed.as_ref().filter(|(of, _)| *of == tid).map(|(_, names)| names.as_slice());
-        let is_in = |of: &FxHashSet<u32>| !of.is_empty() && of.contains(&tgid);
-        let lost = self.lost || is_in(&self.received) || is_in(&self.divided);
+        let lost = self.lost || self.unknown.contains_key(&tgid) || self.divided.contains(&tgid);
         FdNames { table, first: closed.unwrap_or_default(), lost, ..FdNames::default() }
     }
 
@@ -400,9 +410,19 @@ impl Fds {
                 // Somebody else had the id before.
                 if is_process {
                     self.unite(fork.tgid, |_| true);
-                    inherit(&mut self.rooted, fork.parent_tgid, fork.tgid);
-                    inherit(&mut self.received, fork.parent_tgid, fork.tgid);
-                    inherit(&mut self.divided, fork.parent_tgid, fork.tgid);
+                    self.inherit_root(fork.parent_tgid, fork.tgid);
+                    self.divided.remove(&fork.tgid);
+                    self.unknown.remove(&fork.tgid);
+                    if self.divided.contains(&fork.parent_tgid) {
+                        // It may share the table of one of them.
+                        if shares {
+                            self.divide(fork.tgid);
+                        } else {
+                            self.doubt(fork.tgid, event.time);
+                        }
+                    } else if self.unknown.contains_key(&fork.parent_tgid) {
+                        self.doubt(fork.tgid, event.time);
+                    }
                 } else {
                     self.forget(to);
                 }
@@ -416,6 +436,9 @@ impl Fds {
             Body::Exec { exec, .. } => {
                 if exec.old_tid != exec.tid {
                     self.pending.rename(exec.old_tid, exec.tid);
+                }
+                if self.divided.remove(&exec.tgid) {
+                    self.doubt(exec.tgid, event.time);
                 }
                 // The process has the table of the thread that goes on, and shares it with none.
                 let process = Holder::Process(exec.tgid);
@@ -435,7 +458,7 @@ impl Fds {
                     self.unite(exit.tgid, |_| true);
                     self.rooted.remove(&exit.tgid);
                     self.divided.remove(&exit.tgid);
-                    self.received.remove(&exit.tgid);
+                    self.unknown.remove(&exit.tgid);
                 }
             }
             _ => {}
@@ -501,9 +524,6 @@ impl Fds {
             Role::Foreign { cloexec } => {
                 let file = File { name: Arc::from([]), cloexec: flag(call, cloexec) };
                 self.set(of, made, Some(file));
-            }
-            Role::Receive if has_control(told) && self.received.len() < HOLDERS_MAX => {
-                self.received.insert(of.process());
             }
             Role::Memfd => {
                 let name = string(call, 0).map(|name| [b"/memfd:", name.as_slice()].concat());
@@ -585,7 +605,7 @@ impl Fds {
             Some(dir) if !dir.name.is_empty() && dir.name.len() + path.len() < NAME_MAX => {
                 Some(joined(&dir.name, &path).into())
             }
-            _ => Some(path.into()).filter(|path: &Arc<[u8]>| !path.is_empty()),
+            _ => Some(path.into()),
         }
     }
 
@@ -688,6 +708,21 @@ impl Fds {
         }
     }
 
+    /// A new process has its creator's root.
+    fn inherit_root(&mut self, parent: u32, child: u32) {
+        if self.rooted.is_empty() {
+            return;
+        }
+        self.rooted.remove(&child);
+        if self.rooted.contains(&parent) {
+            if self.rooted.len() < HOLDERS_MAX {
+                self.rooted.insert(child);
+            } else {
+                self.lost = true;
+            }
+        }
+    }
+
     /// It has no table any more.
     fn forget(&mut self, of: Holder) {
         let Some(key) = self.keys.remove(&of) else { return };
@@ -705,18 +740,6 @@ impl Fds {
             self.files -= shared.table.len();
             self.tables.remove(&key);
         }
-    }
-}
-
-/// A new process has its creator's root, and what is not known of its descriptors.
-fn inherit(of: &mut FxHashSet<u32>, parent: u32, child: u32) {
-    if of.is_empty() {
-        return;
-    }
-    if of.contains(&parent) && of.len() < HOLDERS_MAX {
-        of.insert(child);
-    } else {
-        of.remove(&child);
     }
 }
 
@@ -750,21 +773,13 @@ fn socket_of(told: &Call) -> Option<Arc<[u8]>> {
     object::shown(&Object::Socket(Socket::read(bytes)?)).map(|shown| shown.name)
 }
 
-/// Whether a message that was received may have come with descriptors: it had room for control
-/// data, or that is not recorded.
-fn has_control(told: &Call) -> bool {
-    let mut pointees = told.strings.iter().filter_map(Text::pointee);
-    let message = pointees.find(|(shape, ..)| *shape == Shape::Message);
-    // The third of four numbers.
-    message.is_none_or(|(_, _, bytes)| bytes.get(8..12).is_none_or(|length| length != [0; 4]))
-}
-
-/// Whether a call takes its directory as the root of its path (`RESOLVE_IN_ROOT` of openat2).
-pub fn is_in_root(call: &Call) -> bool {
+/// Whether an openat2 takes its directory as the root of its path (`RESOLVE_IN_ROOT`); `None`: it is
+/// not recorded.
+pub fn is_in_root(call: &Call) -> Option<bool> {
     let mut pointees = call.strings.iter().filter_map(Text::pointee);
-    let how = pointees.find(|(shape, ..)| *shape == Shape::OpenHow);
-    let resolve = how.and_then(|(_, _, bytes)| bytes.get(16..)?.first_chunk());
-    resolve.is_some_and(|resolve| u64::from_le_bytes(*resolve) & libc::RESOLVE_IN_ROOT != 0)
+    let (_, _, how) = pointees.find(|(shape, ..)| *shape == Shape::OpenHow)?;
+    let resolve = u64::from_le_bytes(*how.get(16..)?.first_chunk()?);
+    Some(resolve & libc::RESOLVE_IN_ROOT != 0)
 }
 
 /// A member of 64 bits of a structure that an argument points to; `None`: not recorded.

@@ -5,7 +5,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::SHARES_FILES;
 use flightrec_format::decode::Body;
 use flightrec_format::descriptors::Snapshot;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::source::PageSet;
 
@@ -15,6 +15,8 @@ pub(super) struct Processes {
     of_thread: FxHashMap<u32, u32>,
     /// Further processes, where an id was used again.
     others: FxHashMap<u32, Vec<u32>>,
+    /// Processes whose births are recorded.
+    born: FxHashSet<u32>,
     /// Processes that share their descriptors with others at any time.
     groups: FxHashMap<u32, Vec<u32>>,
 }
@@ -31,8 +33,11 @@ impl Processes {
                 Body::Fork(fork) => {
                     processes.learn(fork.parent_tid, fork.parent_tgid);
                     processes.learn(fork.tid, fork.tgid);
-                    if fork.tgid != fork.parent_tgid && fork.shares & SHARES_FILES != 0 {
-                        processes.join(fork.parent_tgid, fork.tgid);
+                    if fork.tgid != fork.parent_tgid {
+                        processes.born.insert(fork.tgid);
+                        if fork.shares & SHARES_FILES != 0 {
+                            processes.join(fork.parent_tgid, fork.tgid);
+                        }
                     }
                 }
                 Body::Exec { exec, .. } => {
@@ -52,6 +57,11 @@ impl Processes {
             }
         }
         processes
+    }
+
+    /// Whether the birth of a process is recorded.
+    pub(super) fn is_born(&self, process: u32) -> bool {
+        self.born.contains(&process)
     }
 
     fn learn(&mut self, tid: u32, tgid: u32) {

@@ -77,7 +77,9 @@ impl Fds {
                 Deed::Make(name)
             }
             "accept" if submit.flags & IO_FIXED_FILE == 0 => Deed::Make(named()),
-            "accept" | "socket" | "fixed_fd_install" => Deed::Make(None),
+            "accept" | "socket" => Deed::Make(None),
+            // It may be any of the ring's own table.
+            "fixed_fd_install" => Deed::Make(Some(Arc::from([]))),
             "close" => Deed::Close(submit.fd, named()?),
             _ => return None,
         })

@@ -25,8 +25,6 @@ pub(super) enum Role {
     Make { name: &'static str, cloexec: Cloexec },
     /// Returns one for what another process, or nobody, has named: which that is no argument says.
     Foreign { cloexec: Cloexec },
-    /// Receives a message, with which descriptors may come.
-    Receive,
     /// `memfd_create`
     Memfd,
     /// `socket`
@@ -84,7 +82,6 @@ pub(super) fn role(name: &str) -> Option<Role> {
         "pidfd_open" => make("anon_inode:[pidfd]", Always),
         "pidfd_getfd" => Role::Foreign { cloexec: Always },
         "open_by_handle_at" => Role::Foreign { cloexec: Flag(2, CLOEXEC) },
-        "recvmsg" | "recvmmsg" | "recvmmsg_time64" => Role::Receive,
         "socket" => Role::Socket,
         "bind" | "connect" => Role::Address,
         "accept" => Role::Accept { cloexec: Never },
@@ -100,6 +97,12 @@ pub(super) fn role(name: &str) -> Option<Role> {
         "chroot" => Role::Chroot,
         _ => return None,
     })
+}
+
+/// Whether a call makes a descriptor of which not its arguments alone say what it is: one of another
+/// process, of a handle, or by a path in a directory that may be its root.
+pub fn is_unsure(name: &str) -> bool {
+    matches!(role(name), Some(Role::Foreign { .. } | Role::Open { cloexec: Cloexec::How(..), .. }))
 }
 
 /// What a recording's calls are to somebody, by number; most are nothing.
@@ -168,7 +171,6 @@ pub fn makes_descriptor(name: &str) -> bool {
                 | Role::Fcntl
                 | Role::Foreign { .. }
                 | Role::Ioctl
-                | Role::Receive
                 | Role::Unshare
         )
     )

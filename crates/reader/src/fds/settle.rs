@@ -33,8 +33,8 @@ const RING: &[u8] = b"anon_inode:[io_uring]";
 pub(super) enum News {
     /// Events are missing: nothing is known any more.
     Forget,
-    /// All that was open is known again.
-    Known,
+    /// All that was open is known again, as it was when the snapshot's taking began or after that.
+    Known { begin: u64 },
     /// A process's descriptor stands for this.
     Name { process: u32, fd: i32, name: Arc<[u8]>, cloexec: bool },
     /// These share their descriptors.
@@ -56,7 +56,9 @@ type Sure<'a> = FxHashMap<(u32, u32), &'a Object>;
 struct Before<'a> {
     end: u64,
     sure: Sure<'a>,
-    divided: &'a [u32],
+    /// The processes in its tables, and those that are divided.
+    united: FxHashSet<u32>,
+    divided: FxHashSet<u32>,
 }
 
 /// What each ring had recorded where a stretch of a window ends, by lane and CPU.
@@ -109,7 +111,13 @@ impl Settled {
                     break;
                 }
                 let sure = settled.snapshot(number, snapshot, &changes, &lost, before.as_ref());
-                before = Some(Before { end: snapshot.end, sure, divided: &snapshot.divided });
+                let processes = snapshot.tables.iter().flat_map(|table| &table.processes);
+                before = Some(Before {
+                    end: snapshot.end,
+                    sure,
+                    united: processes.copied().collect(),
+                    divided: snapshot.divided.iter().copied().collect(),
+                });
             }
         }
         // What is forgotten comes before what is learnt at the same moment.
@@ -124,8 +132,8 @@ impl Settled {
         for (at, news) in self.0.iter().rev().take_while(|(at, _)| *at < window.until) {
             match news {
                 News::Forget => lost_since = lost_since.or(Some(*at)),
-                News::Known if lost_since.is_some() && *at > window.from => return true,
-                News::Known => lost_since = None,
+                News::Known { .. } if lost_since.is_some() && *at > window.from => return true,
+                News::Known { .. } => lost_since = None,
                 _ => {}
             }
         }
@@ -153,7 +161,7 @@ impl Settled {
     ) -> Sure<'a> {
         let names: Vec<Option<Shown>> = snapshot.objects.iter().map(shown).collect();
         let mut sure = Sure::default();
-        // From when on nothing is missing; a loss that reaches after the snapshot's beginning
+        // From when on nothing is missing; a loss that reaches past the snapshot's beginning
         // leaves nothing sure.
         let since = lost
             .iter()
@@ -165,19 +173,19 @@ impl Settled {
             return sure;
         }
         if snapshot.left_out == 0 {
-            self.0.push((snapshot.end, News::Known));
+            self.0.push((snapshot.end, News::Known { begin: snapshot.begin }));
         }
         let previous = before.map_or(0, |before| before.end);
-        // Since an unshare, a birth or an exec that is recorded; without one, all along.
-        let divided = |process: &u32| {
-            let at = match changes.all(number, *process) {
-                0 => since.max(previous),
-                UNSURE => snapshot.end,
-                changed => changed,
-            };
-            (at, News::Divided { process: *process })
+        // Where its threads had one table before, or its birth is recorded, the events have told
+        // which thread has which.
+        let is_followed = |process: &u32| {
+            before.is_some_and(|before| before.united.contains(process))
+                || changes.is_born(*process)
         };
-        self.0.extend(snapshot.divided.iter().map(divided));
+        let divided: FxHashSet<u32> = snapshot.divided.iter().copied().collect();
+        let at = since.max(previous);
+        let news = divided.into_iter().filter(|process| !is_followed(process));
+        self.0.extend(news.map(|process| (at, News::Divided { process })));
         let mut seen = FxHashSet::default();
         for table in &snapshot.tables {
             if has_ring(table, snapshot) {

@@ -7,7 +7,7 @@ use flightrec_format::abi::record::{Abi, Exec, Fork, SHARES_FILES, TaskExit};
 use flightrec_format::decode::Plain;
 use flightrec_format::meta::Syscall;
 
-const CALLS: [(&str, u16); 18] = [
+const CALLS: [(&str, u16); 17] = [
     ("close", 3),
     ("ioctl", 16),
     ("dup", 32),
@@ -25,7 +25,6 @@ const CALLS: [(&str, u16); 18] = [
     ("close_range", 436),
     ("openat2", 437),
     ("pidfd_getfd", 438),
-    ("recvmsg", 47),
 ];
 
 const CLOEXEC: u64 = libc::O_CLOEXEC as u64;
@@ -321,7 +320,6 @@ fn who_shares_a_table_is_known_after_a_loss() {
     assert_eq!(life.fds.files, 0);
 }
 
-/// What a path begins with is not known in another root, of the process and its children.
 /// What comes from elsewhere may be any file.
 #[test]
 fn descriptors_of_others_are_not_known() {
@@ -331,13 +329,9 @@ fn descriptors_of_others_are_not_known() {
     assert!(!is_lost(&life, 1, 5));
     life.call(1, "pidfd_getfd", &[3, 4, 0], 5);
     assert!(is_lost(&life, 1, 5) && !is_lost(&life, 1, 3) && !is_lost(&life, 1, 6));
-    // Which come with a message no argument says; its children have them as well.
-    life.call(1, "recvmsg", &[9, 4096, 0], 1);
-    life.happen(1, Body::Fork(fork(1, 1, 8, 8, "child")));
-    assert!(is_lost(&life, 1, 6) && is_lost(&life, 8, 6) && !is_lost(&life, 1, 3));
-    assert!(!is_lost(&life, 2, 6));
 }
 
+/// What a path begins with is not known in another root, of the process and its children.
 #[test]
 fn another_root_has_other_paths() {
     let mut life = Life::new();

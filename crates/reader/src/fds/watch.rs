@@ -40,8 +40,7 @@ fn watch(name: &str) -> Option<Watch> {
         "bind" | "connect" => Some(Watch::Address),
         "io_uring_setup" | "io_uring_enter" => Some(Watch::Ring),
         _ => {
-            let is_other =
-                |role: &Role| !matches!(role, Role::Chroot | Role::Ioctl | Role::Receive);
+            let is_other = |role: &Role| !matches!(role, Role::Chroot | Role::Ioctl);
             role(name).filter(is_other).map(Watch::Role)
         }
     }
@@ -207,6 +206,11 @@ impl Changes {
             What::All => self.all.entry(place).or_default(),
         };
         *slot = time.max(*slot);
+    }
+
+    /// Whether the birth of a process is recorded.
+    pub(super) fn is_born(&self, process: u32) -> bool {
+        self.processes.is_born(process)
     }
 
     /// When a descriptor of a process last changed between the snapshot before and the one of this

@@ -307,7 +307,7 @@ pub(super) static MAP: ByArchitecture = ByArchitecture {
     aarch64: LazyLock::new(|| mapping(&[])),
 };
 
-/// With a machine's own flags behind the first one that has nothing to do with places.
+/// With a machine's own flags after the first one that has nothing to do with places.
 fn mapping(own: &[Named]) -> Set {
     let all = flags_of!(MapFlags).filter(|(_, name)| {
         !name.starts_with("MAP_HUGE_") && !matches!(*name, "MAP_ANON" | "MAP_FILE" | "MAP_32BIT")

@@ -46,7 +46,7 @@ pub(super) struct Rings {
     /// Of the last page.
     at: usize,
     session: u64,
-    /// Version of the last page; before the first, 1.
+    /// Version of the last page; before the first, 0.
     version: u16,
 }
 

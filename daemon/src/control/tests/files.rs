@@ -25,7 +25,7 @@ fn the_daemons_own_user_is_served() {
 fn the_socket_of_a_dead_daemon_is_replaced_a_live_one_is_not() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("control.sock");
-    // std's listener leaves its file after, as a killed daemon does.
+    // std's listener leaves its file behind, as a killed daemon does.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let first = Listener::bind(&path, &root_only()).unwrap();
     let error = Listener::bind(&path, &root_only()).unwrap_err();

@@ -196,7 +196,7 @@ fn problem(kinds: &[&str]) -> Result<String> {
     Ok(last["message"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Nothing of it is left behind a purge, but for what it shipped.
+/// Nothing of it is left after a purge, but for what it shipped.
 pub(super) fn is_gone() -> Result<()> {
     for (file, what) in [("/etc/passwd", "user"), ("/etc/group", "group")] {
         let text = fs::read_to_string(file)?;

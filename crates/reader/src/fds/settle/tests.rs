@@ -164,8 +164,9 @@ fn a_process_whose_threads_differ_is_not_known_until_they_do_not() {
 #[test]
 fn threads_that_are_known_to_differ_are_followed() {
     let mut story = Story::new();
-    story.open(1000, "/a", 3).call(1500, "close_range", &[99, 99, 2], 0).taken(2000, &[]);
-    story.snapshots[0].divided = vec![P];
+    story.taken(500, &[(&[P], &[])]).open(1000, "/a", 3);
+    story.call(1500, "close_range", &[99, 99, 2], 0).taken(2000, &[]);
+    story.snapshots[1].divided = vec![P];
     assert_eq!(story.names(P, 3, &[1400, 1800, 2500]), "/a /a /a");
 }
 

@@ -80,7 +80,7 @@ pub(super) fn choose(
     }
     let own = sorted(tids.iter().copied());
     let has_thread = |entry: &BlockEntry| entry.has_any_thread(&own);
-    let of_trace = |(_, block): &(At, &Known<'_>)| block.may(has_thread);
+    let of_kernel = |(_, block): &(At, &Known<'_>)| block.may(has_thread);
     let calls: Vec<At> = map
         .open(Lane::Syscall, place.from)
         .filter(|(_, block)| block.may(has_thread))
@@ -91,7 +91,7 @@ pub(super) fn choose(
     }
     let mut chosen: FxHashSet<At> = calls.iter().chain(&seeds).copied().collect();
     // How long disks were waited for in a call.
-    if map.of(Lane::Kernel).any(|of| of_trace(&of)) {
+    if map.of(Lane::Kernel).any(|of| of_kernel(&of)) {
         chosen.extend(map.of(Lane::Kernel).map(|(at, _)| at));
     }
     let mut whole = Vec::new();
@@ -170,7 +170,9 @@ fn tells_all(map: &Map<'_>, place: &Place<'_>, sought: &dyn Sought) -> Option<bo
     let mut unbegun = Vec::new();
     for (at, block) in map.open(Lane::Syscall, place.from) {
         let entry = block.entry()?;
-        if entry.missing.iter().any(lacks) {
+        if entry.missing.iter().any(lacks)
+            || entry.calls.iter().any(|call| lacks(&(*call, Missing::default())))
+        {
             return Some(false);
         }
         if entry.unbegun.iter().any(lacks) {
@@ -229,6 +231,10 @@ fn open_in(place: &Place<'_>, wanted: &[Vec<u8>]) -> Option<FxHashSet<u32>> {
         for block in reader.of(Block::Descriptors) {
             let Ok(Content::Descriptors(document)) = reader.read(block) else { return None };
             for snapshot in snapshots([document].into_iter()) {
+                // What threads have that differ is not known.
+                if !snapshot.divided.is_empty() {
+                    return None;
+                }
                 for table in &snapshot.tables {
                     if table.files.iter().any(|file| is_wanted(&snapshot, file.object)) {
                         found.extend(&table.processes);
