@@ -11,7 +11,6 @@ use flightrec_tests::{
     ControlGroup, MemoryGroup, PATIENCE, Recorder, c_program, die_with_parent, online_cpus,
     require_pressure, wait_until,
 };
-use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -91,12 +90,9 @@ struct Running(Child);
 
 impl Running {
     fn start(program: &Path, args: &[&str]) -> Self {
-        Self::spawn(Command::new(program).args(args))
-    }
-
-    fn spawn(command: &mut Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        Self(die_with_parent(command, Signal::SIGKILL).spawn().expect("started"))
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::null());
+        Self(die_with_parent(&mut command, Signal::SIGKILL).spawn().expect("started"))
     }
 }
 
@@ -261,14 +257,9 @@ fn the_end_of_the_daemon_takes_what_waits_for_its_window() {
 fn a_crowd_on_one_cpu() {
     let recorder = with("run_queue", "longer_than = \"30ms\"\n");
     let cpu = online_cpus().last().expect("a CPU").to_string();
-    let mut hogs = Command::new(c_program("hogs", &[]));
-    hogs.args(["12", &cpu, "1000000", "5000"]);
-    // They wait the longest, whatever else there is for the CPU; and in a group of their own, no
-    // other wait takes the snapshots that theirs may cause.
+    // In a group of their own: no other wait takes the snapshots that theirs may cause.
     let group = ControlGroup::unified().expect("a control group");
-    // SAFETY: async-signal-safe.
-    unsafe { hogs.pre_exec(|| Errno::result(libc::nice(19)).map(drop).map_err(Into::into)) };
-    let hogs = Running::spawn(&mut hogs);
+    let hogs = Running::start(&c_program("hogs", &[]), &["12", &cpu, "1000000", "5000"]);
     fs::write(group.dir().join("cgroup.procs"), hogs.0.id().to_string()).expect("the group");
     let of_hogs = |snapshot: &Value| snapshot["subject"] == "hogs";
     let snapshot = kept(&recorder, "run_queue", of_hogs);
