@@ -78,7 +78,8 @@ impl Costs {
 
     /// What an interrupt costs, or a wait for a lock, that is too short to be recorded: two
     /// programs that are asked, and read the clock. Not measured here: in proportion to an event of
-    /// a request that is not recorded (of 178 to 213 ns where that was 97; ARCHITECTURE.md).
+    /// a request that is not recorded (of 178 to 213 ns where that was 97;
+    /// docs/design/probes-events.md).
     pub const fn look(&self) -> u32 {
         self.disk_floor.saturating_mul(2)
     }

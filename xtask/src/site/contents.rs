@@ -74,6 +74,26 @@ pub(super) const PARTS: &[(&str, &[Page])] = &[
             "CHANGELOG.md",
         ],
     ),
+    (
+        "Design",
+        &[
+            "docs/design/README.md",
+            "docs/design/probes.md",
+            "docs/design/probes-events.md",
+            "docs/design/thread-contexts.md",
+            "docs/design/budget.md",
+            "docs/design/recording.md",
+            "docs/design/files.md",
+            "docs/design/triggers.md",
+            "docs/design/reader.md",
+            "docs/design/analysis.md",
+            "docs/design/exports.md",
+            "docs/design/shipping.md",
+            "docs/design/kernel-dumps.md",
+            "docs/design/testing.md",
+            "docs/design/dependencies.md",
+        ],
+    ),
 ];
 
 /// The pages of the parts.

@@ -17,6 +17,7 @@ pub(super) fn in_book(path: &str) -> String {
     match path {
         // The page of a site that has no name.
         "README.md" => "index.md".to_owned(),
+        "docs/design/README.md" => "docs/design/index.md".to_owned(),
         "config/flightd.toml" => "reference/flightd.toml.md".to_owned(),
         "config/flight-ship.toml" => "reference/flight-ship.toml.md".to_owned(),
         path => path.to_owned(),
@@ -121,14 +122,15 @@ mod tests {
     #[test]
     fn links_lead_into_the_book_or_to_the_repository() {
         let text = "[a](../README.md#use-it) [b](why.md) [c](../config/flightd.toml)\n\
-                    [d](../ctl/src/lib.rs) [e](#here) [f](https://example.org) ![g](page.png)\n";
+                    [d](../ctl/src/lib.rs) [e](#here) [f](https://example.org) ![g](page.png)\n\
+                    [h](design/README.md)\n";
         let book = rewritten("docs/page.md", text).unwrap();
         assert_eq!(
             book,
             format!(
                 "[a](../index.md#use-it) [b](why.md) [c](../reference/flightd.toml.md)\n\
                  [d]({REPOSITORY}/ctl/src/lib.rs) [e](#here) [f](https://example.org) \
-                 ![g](page.png)\n"
+                 ![g](page.png)\n[h](design/index.md)\n"
             )
         );
     }

@@ -101,7 +101,8 @@ pub(super) fn numbered_calls(files: &Path, events: &[Value]) -> Result<Stress> {
 }
 
 /// Programs on tracepoints that are preemptible from Linux 7.0 on, so that two may meet on a CPU
-/// (ARCHITECTURE.md): the second one's event is refused as busy or its run is skipped, and counted.
+/// (docs/design/probes.md): the second one's event is refused as busy or its run is skipped, and
+/// counted.
 const MAY_MEET: [&str; 4] =
     ["sched_process_fork", "sched_process_exec", "sched_process_exit", "task_rename"];
 /// How many of these are taken for what preemption brings.
