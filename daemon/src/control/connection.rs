@@ -283,7 +283,7 @@ impl Connection {
 
     /// Whose allowance answers are taken from; `None`: nobody's, as it may change the budget.
     pub(super) fn user(&self) -> Option<(u32, Allowance)> {
-        (!self.peer.may_change()).then_some((self.peer.uid, self.limits.readers))
+        self.limits.account(&self.peer)
     }
 
     fn refused(&self, what: &str) {

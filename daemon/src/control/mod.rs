@@ -9,7 +9,9 @@
 //! - a frame that is too long or makes no sense ends its connection, after an answer that says why;
 //! - what clients cost, answered or refused, is counted apart from recording ([`Meter`]): nothing is
 //!   left out for it; who may not change the budget waits where it would be more than
-//!   [`Limits::readers`], as do new connections of all of these together;
+//!   [`Limits::readers`], and new connections of all of these wait for [`Limits::door`]; each piece
+//!   of work counts as a wakeup at least, since floods of requests that are refused at once cost
+//!   the recording more than their answers;
 //! - refusals are a few lines a second in the log;
 //! - a ring is asked for once in a request;
 //! - whatever may take long or fault in memory runs on a thread of its own, beside the daemon's.
@@ -34,10 +36,10 @@ use flightrec_format::control::{
 };
 
 pub use access::{Access, Peer};
-pub use lock::{DirLock, LockError, lock, lock_all};
+pub use lock::{DirLock, LockError, lock_all};
 pub use meter::{Allowance, Meter};
-pub use server::{serve, serve_with};
-pub use socket::{BindError, Listener};
+pub use server::serve;
+pub use socket::Listener;
 
 /// Pages, a batch at a time: appended to an empty buffer, whole pages, at most
 /// [`flightrec_format::control::PAGES_MAX`]. It stays empty once there are no more.
@@ -99,8 +101,17 @@ pub struct Limits {
     pub idle: Duration,
     /// For one frame of an answer to be taken.
     pub write: Duration,
-    /// CPU time that answers to one user may take, unless that may change the budget.
+    /// CPU time that the clients of one user may take, unless that may change the budget.
     pub readers: Allowance,
+    /// CPU time that new connections of all of these users may take.
+    pub door: Allowance,
+}
+
+impl Limits {
+    /// The account of a client's user; `None`: it is not bounded.
+    fn account(&self, peer: &Peer) -> Option<(u32, Allowance)> {
+        (!peer.may_change()).then_some((peer.uid, self.readers))
+    }
 }
 
 impl Default for Limits {
@@ -112,7 +123,9 @@ impl Default for Limits {
             request: Duration::from_secs(5),
             idle: Duration::from_mins(1),
             write: Duration::from_secs(10),
-            readers: Allowance { burst: Duration::from_secs(3), percent: 20 },
+            // In any minute a fifth of a CPU, what is had at once and new connections included.
+            readers: Allowance { burst: Duration::from_secs(3), percent: 10 },
+            door: Allowance { burst: Duration::from_millis(100), percent: 5 },
         }
     }
 }

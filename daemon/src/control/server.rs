@@ -44,7 +44,7 @@ pub async fn serve_with(
     let mut connections = JoinSet::new();
     let mut others = Others::default();
     let refusals = Arc::new(Refusals::default());
-    let door = Some((DOOR, limits.readers));
+    let door = (DOOR, limits.door);
     let mut shutdown = pin!(shutdown);
     loop {
         tokio::select! {
@@ -61,7 +61,11 @@ pub async fn serve_with(
                         let why = refusal(&peer, &access, held, &mut others, &limits, &refusals);
                         (peer, why)
                     });
-                    let is_others = admitted.as_ref().map_or(true, |(peer, _)| !peer.may_change());
+                    let peer = admitted.as_ref().ok().map(|(peer, _)| peer);
+                    let is_others = !peer.is_some_and(Peer::may_change);
+                    let user = peer
+                        .filter(|peer| access.allows(peer))
+                        .and_then(|peer| limits.account(peer));
                     match admitted {
                         Ok((peer, None)) => {
                             let counted = (!peer.may_change()).then(|| others.count(peer.uid));
@@ -78,11 +82,10 @@ pub async fn serve_with(
                         Ok((_, Some(why))) => refuse(stream, why),
                         Err(e) => refuse(stream, format!("your credentials can't be read: {e}")),
                     }
-                    backend.meter().enter(door.filter(|_| is_others), work);
-                    if is_others {
-                        // Who waits meanwhile is let in in turn.
-                        backend.meter().admit(door).await;
-                    }
+                    let door = is_others.then_some(door);
+                    backend.meter().enter(door.into_iter().chain(user), work);
+                    // Who waits meanwhile is let in in turn.
+                    backend.meter().admit(door).await;
                 }
                 Err(e) => {
                     warn!("the control socket can't accept a connection: {e}");

@@ -7,6 +7,8 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::root_only;
+use crate::control::lock::lock;
+use crate::control::socket::BindError;
 use crate::control::*;
 
 #[test]

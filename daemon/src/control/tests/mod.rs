@@ -24,6 +24,7 @@ use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::server::serve_with;
 use super::*;
 
 const BATCHES: usize = 40;
@@ -366,6 +367,7 @@ async fn flooded_by(flood: Flood) -> Duration {
     const GROUP: u32 = 4711;
     let limits = Limits {
         readers: Allowance { burst: Duration::from_millis(5), percent: 2 },
+        door: Allowance { burst: Duration::from_millis(5), percent: 2 },
         ..Limits::default()
     };
     let server = Server::start_with(limits, Access { uid: 0, gid: Some(GROUP) }, Fake::default());
