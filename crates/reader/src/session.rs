@@ -1,10 +1,12 @@
 //! The recording that an event is of.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use flightrec_format::abi::record::Abi;
 use flightrec_format::containers::{Container, Containers};
+use flightrec_format::decode::unnamed_call;
 use flightrec_format::failure::Failures;
 use flightrec_format::meta::Meta;
 use flightrec_format::symbols::Symbols;
@@ -67,6 +69,11 @@ impl Session {
             Abi::Compat => &self.compat,
         };
         table.get(usize::from(nr))?.as_deref()
+    }
+
+    /// Name of a system call, or [what one without a name is called](unnamed_call).
+    pub fn call_label(&self, abi: Abi, nr: u16) -> Cow<'_, str> {
+        self.call_name(abi, nr).map_or_else(|| unnamed_call(nr), Cow::from)
     }
 
     /// Which return values of its calls are errors.

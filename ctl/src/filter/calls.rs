@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashSet;
 
-use flightrec_format::abi::record::Abi;
+use flightrec_format::abi::probe::CALLS;
+use flightrec_format::abi::record::{Abi, NR_INVALID};
 use flightrec_format::decode::Call;
 use flightrec_format::meta::{Argument, Meta, Syscall};
 
@@ -38,13 +39,32 @@ impl CallNames {
         self.names.is_empty()
     }
 
+    /// Whether there are calls of which the end alone does not tell whether they are wanted.
+    pub(super) fn needs_entries(&self) -> bool {
+        self.names.iter().any(|name| beyond(name).is_some())
+    }
+
     /// Looks the names up in a recording's own tables.
     pub(super) fn resolve(&self, meta: &Meta) -> Result<Option<CallSet>, FilterError> {
         if self.is_empty() {
             return Ok(None);
         }
         let mut calls = FxHashSet::default();
+        let beyond = self.names.iter().filter_map(|name| beyond(name)).collect();
         for name in &self.names {
+            if let Some(number) = unnamed(name) {
+                // In whichever table has no name for it, as `dump` shows it.
+                let nr = u16::try_from(number).ok().filter(|nr| *nr < NR_INVALID);
+                let has = |table: &[Syscall]| table.iter().any(|call| Some(call.nr) == nr);
+                let tables = [
+                    (Abi::Native, has(&meta.native)),
+                    (Abi::X32, has(&meta.native)),
+                    (Abi::Compat, has(&meta.compat)),
+                ];
+                let without = tables.into_iter().filter(|(_, named)| !named);
+                calls.extend(without.filter_map(|(abi, _)| Some((abi, nr?))));
+                continue;
+            }
             let number = name.parse::<u16>().ok();
             let class = Class::named(name);
             let mut known = false;
@@ -70,8 +90,19 @@ impl CallNames {
                 return Err(FilterError::Syscall { name: name.clone(), hint });
             }
         }
-        Ok(Some(CallSet { calls, but: self.but }))
+        Ok(Some(CallSet { calls, beyond, but: self.but }))
     }
+}
+
+/// The number in `syscall_N`, as calls without a name are shown.
+fn unnamed(name: &str) -> Option<i64> {
+    name.strip_prefix("syscall_")?.parse().ok()
+}
+
+/// The number of a call that the recorder has no place for in its tables.
+fn beyond(name: &str) -> Option<u64> {
+    let number = unnamed(name).or_else(|| name.parse::<u16>().ok().map(i64::from))?;
+    Some(number as u64).filter(|number| *number >= CALLS as u64)
 }
 
 /// A call's arguments; of a 32-bit one without published arguments, those of the call of its name
@@ -85,15 +116,47 @@ pub(super) fn arguments<'m>(call: &'m Syscall, meta: &'m Meta) -> Option<&'m [Ar
 #[derive(Debug, Clone)]
 pub(super) struct CallSet {
     calls: FxHashSet<(Abi, u16)>,
+    /// Numbers beyond the recorder's tables: they are the argument of [`NR_INVALID`].
+    beyond: FxHashSet<u64>,
     but: bool,
 }
 
 impl CallSet {
-    pub(super) fn has(&self, call: &Call) -> bool {
-        self.has_number(call.abi, call.nr)
+    /// Whether a call is in it; `None`: its number is not known, and may be one of these.
+    pub(super) fn has(&self, call: &Call) -> Option<bool> {
+        if call.nr != NR_INVALID {
+            return Some(self.has_number(call.abi, call.nr));
+        }
+        let is_named = match call.args.first() {
+            Some(number) if call.nargs > 0 => self.beyond.contains(number),
+            _ if !self.beyond.is_empty() => return None,
+            _ => false,
+        };
+        Some(is_named != self.but)
     }
 
+    /// Whether a call of a number may be in it.
     pub(super) fn has_number(&self, abi: Abi, nr: u16) -> bool {
+        if nr == NR_INVALID && !self.beyond.is_empty() {
+            return true;
+        }
         self.calls.contains(&(abi, nr)) != self.but
+    }
+
+    /// As [`CallNames::needs_entries`].
+    pub(super) fn needs_entries(&self) -> bool {
+        !self.beyond.is_empty()
+    }
+
+    /// A call that it has, of one whose number is not known.
+    pub(super) fn assumed(&self, call: &Call) -> Option<Call> {
+        let number = if self.but {
+            (CALLS as u64..u64::MAX).find(|number| !self.beyond.contains(number))?
+        } else {
+            *self.beyond.iter().next()?
+        };
+        let mut assumed = call.clone();
+        *assumed.args.first_mut()? = number;
+        Some(Call { nargs: 1, ..assumed })
     }
 }

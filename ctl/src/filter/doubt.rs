@@ -2,13 +2,14 @@
 
 use flightrec_format::abi::kinds::Kind;
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::Abi;
-use flightrec_format::decode::{CallRecord, Event, Page};
+use flightrec_format::abi::record::{Abi, NR_INVALID};
+use flightrec_format::decode::{Body, CallRecord, Event, Page};
 use flightrec_reader::pipeline::choice::UNTIMED_NS;
 use flightrec_reader::pipeline::{CallFacts, Part, Took};
 use flightrec_reader::threads::Threads;
 
 use super::Filter;
+use super::calls::CallSet;
 
 /// The record of one end of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +24,12 @@ enum Alone {
 impl Filter {
     /// Whether it asks for something that may have been given up of calls that are recorded.
     pub fn can_doubt(&self) -> bool {
-        self.paths.is_some() || self.is_timed()
+        self.paths.is_some() || self.is_timed() || self.needs_entries()
+    }
+
+    /// Whether it asks for calls whose number only their beginning has.
+    pub(super) fn needs_entries(&self) -> bool {
+        self.calls.as_ref().is_some_and(CallSet::needs_entries)
     }
 
     /// Whether it asks how long calls took.
@@ -46,11 +52,16 @@ impl Filter {
     pub fn may_doubt<'p>(&self, pages: impl IntoIterator<Item = &'p Page>) -> bool {
         let untimed = self.slower_than.is_some_and(|least| least <= UNTIMED_NS)
             || self.faster_than.is_some_and(|limit| limit <= UNTIMED_NS);
-        let Some(paths) = &self.paths else {
+        let needs_entries = self.needs_entries();
+        if self.paths.is_none() && !needs_entries {
             return untimed && pages.into_iter().any(Page::has_untimed_call);
+        }
+        let paths = self.paths.as_ref();
+        let is_unsure = |abi: Abi, nr: u16| paths.is_some_and(|paths| paths.is_unsure(abi, nr));
+        let is_beyond = |nr: u16| needs_entries && nr == NR_INVALID;
+        let wanted = |abi: Abi, nr: u16, _: Option<i64>| {
+            is_beyond(nr) || is_unsure(abi, nr) || paths.is_some_and(|of| of.concerns(abi, nr))
         };
-        let wanted =
-            |abi: Abi, nr: u16, _: Option<i64>| paths.concerns(abi, nr) || paths.is_unsure(abi, nr);
         // Beginnings and ends that stand alone, by thread.
         let mut alone: Vec<(u32, u64, Alone)> = Vec::new();
         for page in pages {
@@ -62,14 +73,15 @@ impl Filter {
                 let operations = [Kind::IoSubmit, Kind::IoComplete];
                 operations.iter().any(|kind| self.kinds.has(*kind) && counts.of(*kind as u8) != 0)
             };
-            if page.lane() == Lane::Kernel && has_wanted() {
+            if page.lane() == Lane::Kernel && paths.is_some() && has_wanted() {
                 return true;
             }
             for record in page.calls(wanted) {
-                if paths.is_unsure(record.call.abi, record.call.nr) {
+                if is_unsure(record.call.abi, record.call.nr) {
                     return true;
                 }
-                let lacks = paths.lacks_parts(&record);
+                let lacks_number = is_beyond(record.call.nr) && record.entered.is_none();
+                let lacks = lacks_number || paths.is_some_and(|of| of.lacks_parts(&record));
                 match (record.entered, record.exited) {
                     (Some(_), _) if lacks => return true,
                     (Some(entered), None) => alone.push((record.tid, entered, Alone::Entry)),
@@ -103,11 +115,22 @@ impl Filter {
             None if matches!(facts.took, Took::Between(..)) => Some(Part::Entries),
             None => Some(Part::ExitTimes),
         };
-        let part = path.or(time)?;
+        let numbered = match (&self.calls, &event.body) {
+            (Some(calls), Body::Exit { call, entered, ret }) if calls.has(call).is_none() => {
+                let call = calls.assumed(call)?;
+                Some(Event {
+                    body: Body::Exit { call, entered: *entered, ret: *ret },
+                    ..event.clone()
+                })
+            }
+            _ => None,
+        };
+        let number = numbered.as_ref().map(|_| Part::Entries);
+        let part = path.or(time).or(number)?;
         let took =
             if time.is_some() { Took::Ns(self.slower_than.unwrap_or(0)) } else { facts.took };
         let facts = CallFacts { path: true, took, lacks: None, ..facts };
-        self.wants(event, facts, threads).then_some(part)
+        self.wants(numbered.as_ref().unwrap_or(event), facts, threads).then_some(part)
     }
 
     /// Whether a call takes as long as is wanted; `None`: it is not known.

@@ -174,6 +174,7 @@ impl Filter {
     pub fn is_of_ends(&self) -> bool {
         let Self { pids, trees, comms, groups, paths, traces, .. } = self;
         traces.is_empty()
+            && !self.needs_entries()
             && (pids.is_empty(), trees.is_empty(), comms.is_empty()) == (true, true, true)
             && (groups.is_empty(), paths.is_none()) == (true, true)
             && (self.slower_than, self.faster_than) == (None, None)
@@ -186,7 +187,7 @@ impl Filter {
         self.kinds.has(Kind::SysExit)
             && (self.cpus.is_empty() || self.cpus.contains(&cpu))
             && (self.tids.is_empty() || self.tids.contains(&tid))
-            && self.calls.as_ref().is_none_or(|calls| calls.has(&call))
+            && self.calls.as_ref().is_none_or(|calls| calls.has(&call) == Some(true))
             && self.wants_error(&call, Some(ret))
     }
 
@@ -210,7 +211,7 @@ impl Filter {
                 return !is_operation || self.paths.is_none() || facts.path;
             }
         };
-        self.calls.as_ref().is_none_or(|calls| calls.has(call))
+        self.calls.as_ref().is_none_or(|calls| calls.has(call) == Some(true))
             && (self.paths.is_none() || facts.path)
             && self.takes(facts.took) == Some(true)
             && self.wants_error(call, ret)

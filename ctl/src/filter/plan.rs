@@ -253,7 +253,9 @@ impl FilterPlan {
 
     /// Whether it asks for something that may have been given up of calls that are recorded.
     pub fn can_doubt(&self) -> bool {
-        !self.paths.is_empty() || (self.slower_than, self.faster_than) != (None, None)
+        !self.paths.is_empty()
+            || (self.slower_than, self.faster_than) != (None, None)
+            || self.calls.needs_entries()
     }
 
     /// Whether it asks for threads by their names.

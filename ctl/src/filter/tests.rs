@@ -9,7 +9,7 @@ use flightrec_reader::pipeline::testing::{
 use super::*;
 use flightrec_format::abi::kinds::{Kind, Throttle};
 use flightrec_format::abi::pointee;
-use flightrec_format::abi::record::{Abi, Exec, Rename, StringStatus};
+use flightrec_format::abi::record::{Abi, Exec, NR_INVALID, Rename, StringStatus};
 use flightrec_format::decode::Plain;
 use flightrec_format::meta::{Argument, ContainerNames, Meta, Syscall};
 
@@ -165,6 +165,42 @@ fn numbers_are_native() {
     let filter = filter(FilterSpec { syscall: strings(&["39"]), ..FilterSpec::default() });
     assert!(wants(&filter, &enter(1, 0, 5, 39)));
     assert!(!wants(&filter, &event(1, 0, 5, Body::Enter(Call { abi: Abi::Compat, ..call(39) }))));
+}
+
+/// Calls that the recorded kernel has no name for: by the number that the recorder kept, in its
+/// tables and beyond them.
+#[test]
+fn numbers_without_a_name() {
+    let beyond =
+        |number: u64, nargs: u8| Call { nargs, args: [number, 0, 0, 0, 0, 0], ..call(NR_INVALID) };
+    let entered = |call: Call| event(1, 0, 5, Body::Enter(call));
+    let exited = |call: Call| event(1, 0, 5, Body::Exit { call, ret: -38, entered: None });
+    let minus_one = -1i64 as u64;
+    for (typed, number) in [("syscall_600", 600), ("600", 600), ("syscall_-1", minus_one)] {
+        let filter = filter(FilterSpec { syscall: strings(&[typed]), ..FilterSpec::default() });
+        assert!(wants(&filter, &entered(beyond(number, 1))), "{typed}");
+        assert!(!wants(&filter, &entered(beyond(601, 1))) && !wants(&filter, &enter(1, 0, 5, 39)));
+        // An end whose beginning is lost has no number.
+        let lost = exited(beyond(0, 0));
+        let doubt = filter.doubt(&lost, CallFacts::default(), &Threads::default());
+        assert!(!wants(&filter, &lost) && doubt == Some(Part::Entries) && !filter.is_of_ends());
+        let of_others = exited(call(39));
+        assert_eq!(filter.doubt(&of_others, CallFacts::default(), &Threads::default()), None);
+    }
+    let but = filter(FilterSpec { syscall: strings(&["!syscall_600"]), ..FilterSpec::default() });
+    assert!(!wants(&but, &entered(beyond(600, 1))) && wants(&but, &entered(beyond(601, 1))));
+    let lost = but.doubt(&exited(beyond(0, 0)), CallFacts::default(), &Threads::default());
+    assert_eq!(lost, Some(Part::Entries));
+    // In the tables, and without a name there.
+    let in_table =
+        filter(FilterSpec { syscall: strings(&["syscall_500"]), ..FilterSpec::default() });
+    assert!(wants(&in_table, &enter(1, 0, 5, 500)) && in_table.is_of_ends());
+    let named = filter(FilterSpec { syscall: strings(&["syscall_39"]), ..FilterSpec::default() });
+    assert!(!wants(&named, &enter(1, 0, 5, 39)), "that has a name");
+    assert!(
+        error(FilterSpec { syscall: strings(&["syscall_x"]), ..FilterSpec::default() })
+            .contains("no system call `syscall_x`")
+    );
 }
 
 #[test]

@@ -104,11 +104,8 @@ impl Sums {
                 word(words, of.map_or("", |of| contained(key, of)).as_bytes())
             }
             Key::Syscall => {
-                let Some(call) = facts.call else { return UNKNOWN };
-                match session.and_then(|session| session.call_name(call.abi, call.nr)) {
-                    Some(name) => words.id(name.as_bytes()),
-                    None => words.id(format!("syscall_{}", call.nr).as_bytes()),
-                }
+                let Some((call, session)) = facts.call.zip(session) else { return UNKNOWN };
+                words.id(session.call_label(call.abi, call.nr).as_bytes())
             }
             Key::File => facts.file.map_or(UNKNOWN, |file| words.id(file)),
             Key::Device => facts.device.map_or(UNKNOWN, |device| {

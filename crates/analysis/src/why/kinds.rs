@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::record::Abi;
+use flightrec_format::decode::unnamed_call;
 use flightrec_format::meta::Meta;
 
 use crate::CallId;
@@ -34,7 +35,7 @@ impl Kinds {
     pub(super) fn name(&self, call: CallId) -> String {
         match self.calls.get(&(call.abi, call.nr)) {
             Some((name, _)) => name.to_string(),
-            None => format!("syscall_{}", call.nr),
+            None => unnamed_call(call.nr).into_owned(),
         }
     }
 

@@ -1,11 +1,13 @@
 //! What a reader sees: one event, whole, with its thread and its time.
 
+use std::borrow::Cow;
+
 use super::plain::Plain;
 use crate::abi::kinds::{IoSubmit, Kind};
 use crate::abi::pointee::{self, Shape};
 use crate::abi::record::sample::UserFrame;
 use crate::abi::record::{
-    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext, stack,
+    Abi, Exec, Fork, NR_INVALID, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext, stack,
 };
 
 /// One event.
@@ -242,6 +244,12 @@ pub struct Call {
     pub args: [u64; 6],
     /// Strings and structures that arguments point to; [`Text::index`] tells which.
     pub strings: Vec<Text>,
+}
+
+/// What a system call without a name is called by its number: `syscall_600`; `syscall_?` where that
+/// is the first argument.
+pub fn unnamed_call(nr: u16) -> Cow<'static, str> {
+    if nr == NR_INVALID { "syscall_?".into() } else { format!("syscall_{nr}").into() }
 }
 
 /// A string of an event, or what else an argument of a system call points to

@@ -13,6 +13,6 @@ pub(crate) mod records;
 pub use brief::{Brief, BriefCalls, Half};
 pub use calls::{CallRecord, Calls, FirstCall, FirstCalls};
 pub use decoder::{Damage, Decoder, Fault, Summary};
-pub use event::{Body, Call, Event, KernelStack, Sample, Stack, Text, Tracepoint};
+pub use event::{Body, Call, Event, KernelStack, Sample, Stack, Text, Tracepoint, unnamed_call};
 pub use page::{Page, PageError};
 pub use plain::Plain;

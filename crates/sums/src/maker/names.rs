@@ -67,10 +67,7 @@ impl Names {
             return *named;
         }
         let name = self.session.call_name(abi, nr);
-        let word = match name {
-            Some(name) => tally.word(name.as_bytes()),
-            None => tally.word(format!("syscall_{nr}").as_bytes()),
-        };
+        let word = tally.word(self.session.call_label(abi, nr).as_bytes());
         let named = Named { word, moves: name.map(moves).unwrap_or_default() };
         if table.len() <= usize::from(nr) {
             table.resize(usize::from(nr) + 1, None);

@@ -452,8 +452,7 @@ impl Report for Drawing {
 }
 
 fn name(session: &Session, call: CallId) -> String {
-    let name = session.call_name(call.abi, call.nr);
-    name.map_or_else(|| format!("syscall_{}", call.nr), |name| printable(name.as_bytes()).into())
+    printable(session.call_label(call.abi, call.nr).as_bytes()).into()
 }
 
 /// Functions of the kernel in which a thread waited, a line each, from the innermost one out.
