@@ -18,39 +18,44 @@
 //!   and [`filter`]s. What several commands do: [`follow`], [`state`], [`target`], [`output`].
 //! - Sums over a window: [`report`].
 //! - Commands, a module each with all there is of one: [`commands`]. The command line that they
-//!   make: [`cli`].
+//!   make, and the program that it runs: [`cli`].
+//!
+//! Public is what `main.rs` needs, and what `cargo xtask man` and the benchmarks need.
 
-pub mod announce;
+#![expect(unreachable_pub, reason = "a module's `pub` is what it offers to the crate")]
+#![allow(rustdoc::private_intra_doc_links, reason = "its documentation is for who changes it")]
+
+mod announce;
 pub mod cli;
-pub mod clock_offset;
+mod clock_offset;
 pub mod commands;
-pub mod descriptors;
-pub mod events;
-pub mod exit;
+mod descriptors;
+mod events;
+mod exit;
 #[cfg(feature = "export")]
-pub mod export;
+mod export;
 pub mod filter;
-pub mod follow;
-pub mod formats;
-pub mod forward;
-pub mod frames;
-pub mod guard;
-pub mod help;
-pub mod in_flight;
+mod follow;
+mod formats;
+mod forward;
+mod frames;
+mod guard;
+mod help;
+mod in_flight;
 pub mod json;
-pub mod narrowing;
-pub mod options;
-pub mod output;
+mod narrowing;
+mod options;
+mod output;
 pub mod print;
-pub mod progress;
+mod progress;
 pub mod render;
-pub mod report;
-pub mod schema;
-pub mod ssh;
-pub mod state;
-pub mod suggest;
-pub mod target;
+mod report;
+mod schema;
+mod ssh;
+mod state;
+mod suggest;
+mod target;
 pub mod text;
-pub mod value;
-pub mod why;
-pub mod zone;
+mod value;
+mod why;
+mod zone;

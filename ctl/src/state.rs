@@ -392,6 +392,7 @@ impl Store {
 
 /// A snapshot of what descriptors stand for.
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the JSON fields")]
 pub struct Descriptors {
     /// How old it is.
     pub age_seconds: f64,

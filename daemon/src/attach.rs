@@ -281,7 +281,7 @@ impl Attacher<'_> {
     }
 
     /// Pinned, and made sure that there are clocks. They are set when the recording is complete
-    /// ([`samplers::set`]).
+    /// ([`samplers`]).
     fn clock(&mut self, row: &Attachment) -> Result<(), LoadError> {
         self.pin(row)?;
         samplers::check().map_err(|source| {

@@ -52,7 +52,7 @@ impl Groups {
         Self { root }
     }
 
-    /// Brings the names in a recording's metadata up to date, `walked` being [`Self::walk`]'s
+    /// Brings the names in a recording's metadata up to date, `walked` being [`walk`]'s
     /// result.
     fn update(meta: &mut Meta, walked: Names) {
         let mut names = walked;

@@ -1,50 +1,55 @@
-//! `flightd`, the flight recorder's daemon, as a library: `main.rs` is only its command line.
+//! `flightd`, the flight recorder's daemon, as a library: `main.rs` is only its command line. Public
+//! is what that needs, and what `cargo xtask man`, the benchmarks and the tests of kernels need that
+//! lack something.
+
+#![expect(unreachable_pub, reason = "a module's `pub` is what it offers to the crate")]
+#![allow(rustdoc::private_intra_doc_links, reason = "its documentation is for who changes it")]
 
 pub mod args;
-pub mod attach;
+mod attach;
 pub mod attachments;
-pub mod backend;
-pub mod binaries;
-pub mod bpffs;
+mod backend;
+mod binaries;
+mod bpffs;
 pub mod btf;
-pub mod buckets;
-pub mod budget;
-pub mod calibrate;
-pub mod cgroups;
-pub mod clock;
+mod buckets;
+mod budget;
+mod calibrate;
+mod cgroups;
+mod clock;
 pub mod config;
-pub mod configured_tracepoints;
-pub mod containers;
-pub mod control;
-pub mod cpus;
-pub mod descriptors;
-pub mod devices;
-pub mod dir;
-pub mod drain;
-pub mod function_names;
-pub mod indexer;
+mod configured_tracepoints;
+mod containers;
+mod control;
+mod cpus;
+mod descriptors;
+mod devices;
+mod dir;
+mod drain;
+mod function_names;
+mod indexer;
 pub mod load;
-pub mod lockdown;
-pub mod machine;
-pub mod marker;
-pub mod mask;
-pub mod multi;
-pub mod pins;
-pub mod prepare;
-pub mod publishers;
-pub mod quiet;
+mod lockdown;
+mod machine;
+mod marker;
+mod mask;
+mod multi;
+mod pins;
+mod prepare;
+mod publishers;
+mod quiet;
 pub mod recording;
-pub mod reload;
-pub mod relocation;
+mod reload;
+mod relocation;
 pub mod run;
-pub mod samplers;
-pub mod seccomp;
-pub mod snapshots;
-pub mod sums;
-pub mod supervisor;
-pub mod symbols;
-pub mod syscalls;
-pub mod tracefs;
-pub mod tracepoint_link;
-pub mod triggers;
-pub mod uprobes;
+mod samplers;
+mod seccomp;
+mod snapshots;
+mod sums;
+mod supervisor;
+mod symbols;
+mod syscalls;
+mod tracefs;
+mod tracepoint_link;
+mod triggers;
+mod uprobes;

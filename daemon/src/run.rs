@@ -12,6 +12,8 @@ use nix::sys::signal::{SigHandler, Signal};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::geteuid;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use crate::attachments::ATTACHMENTS;
@@ -195,6 +197,25 @@ fn lock(options: &Options, files: bool) -> Result<Vec<DirLock>> {
     }
 }
 
+/// The daemon's threads, by what they do: none ends by itself.
+#[derive(Default)]
+struct Threads(JoinSet<&'static str>);
+
+impl Threads {
+    /// `died` is dropped, or sent to, when the thread ends.
+    fn watch(&mut self, name: &'static str, died: oneshot::Receiver<()>) {
+        self.0.spawn(async move {
+            drop(died.await);
+            name
+        });
+    }
+
+    /// Waits until one has died: its name.
+    async fn died(&mut self) -> Option<&'static str> {
+        self.0.join_next().await?.ok()
+    }
+}
+
 async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     // Everything that can fail or interrupt comes before the recording is touched.
     let mut terminate = signal(SignalKind::terminate())?;
@@ -211,16 +232,18 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let (recording, ended) =
         Recording::adopt_or_begin(&config, ATTACHMENTS, &options.runtime_dir, &options.bpffs_dir)?;
     // Loading is done. What comes from outside is read from now on.
-    if let Err(e) = seccomp::forbid_loading(recording.needs_perf_events(), seccomp::Threads::All) {
+    if let Err(e) = seccomp::forbid_loading(recording.needs_perf_events()) {
         warn!(
             "flightd can't block itself from loading programs: {e}. It records nevertheless; see \
              docs/security.md"
         );
     }
     let recording = Arc::new(recording);
-    let (drain, mut drain_died) =
+    let (drain, died) =
         Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
             .context("the drain's thread")?;
+    let mut threads = Threads::default();
+    threads.watch("drain", died);
     let meta = recording.meta();
     let boot = flightrec_store::dir::parse_boot(&meta.boot_id).unwrap_or_default();
     let place = sums::Place {
@@ -228,13 +251,13 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
         group: access.gid,
         live: (boot, meta.session),
     };
-    let (sums, mut sums_died) =
-        Sums::start(&config, &place).context("the thread of the sums of minutes")?;
-    let (quiet, mut quiet_died) =
-        Quiet::start(recording.clone()).context("the thread of the quiet ring")?;
-    let (keeper, mut keeper_died) =
-        Keeper::start(config.budget.clone(), recording.clone(), drain.monitor())
-            .context("the thread that keeps the budget")?;
+    let (sums, died) = Sums::start(&config, &place).context("the thread of the sums of minutes")?;
+    threads.watch("sums", died);
+    let (quiet, died) = Quiet::start(recording.clone()).context("the thread of the quiet ring")?;
+    threads.watch("quiet ring", died);
+    let (keeper, died) = Keeper::start(config.budget.clone(), recording.clone(), drain.monitor())
+        .context("the thread that keeps the budget")?;
+    threads.watch("budget", died);
     let place = snapshots::SnapshotPlace {
         state_dir: &options.state_dir,
         group: access.gid,
@@ -242,8 +265,9 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     };
     let snapshots = Snapshots::start(&config.snapshots, &place, recording.clone(), drain.monitor());
     let snapshots = Arc::new(snapshots.context("the thread of snapshots")?);
-    let mut watch_died = triggers::start(&config.triggers, recording.clone(), snapshots.clone())
+    let died = triggers::start(&config.triggers, recording.clone(), snapshots.clone())
         .context("the thread that watches for triggers")?;
+    threads.watch("trigger", died);
     let server = Arc::new(Server::new(
         recording.clone(),
         drain.monitor(),
@@ -252,7 +276,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
         snapshots.clone(),
         since,
     ));
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let (stop, stopped) = oneshot::channel::<()>();
     let backend: Arc<dyn control::Backend> = server.clone();
     let mut serving =
         tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
@@ -261,7 +285,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     naming.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut named = Vec::new();
     info!("ready, at {}", path.display());
-    supervisor.ready();
+    Supervisor::ready();
     recording.name_binaries();
     if config.record.thread_contexts {
         publishers::start(&recording);
@@ -277,34 +301,16 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
                 if by_hand {
                     break;
                 }
-                supervisor.reloading();
+                Supervisor::reloading();
                 reload(options, &mut config, &recording, &keeper.settings());
-                supervisor.ready();
+                Supervisor::ready();
             }
-            // A stage that dies ends the process with its reason; the recording stays for the next.
-            _ = &mut drain_died => {
+            // A thread that dies ends the process with its reason; the recording stays for the next.
+            Some(name) = threads.died() => {
                 recording.leave();
-                anyhow::bail!("the thread that writes files panicked; its message is above; \
-                               please report it");
-            }
-            _ = &mut sums_died => {
-                recording.leave();
-                anyhow::bail!("the thread of the sums of minutes panicked; its message is above; \
-                               please report it");
-            }
-            _ = &mut quiet_died => {
-                recording.leave();
-                anyhow::bail!("the quiet ring thread panicked; its message is above; please \
-                               report it");
-            }
-            _ = &mut keeper_died => {
-                recording.leave();
-                anyhow::bail!("the budget thread panicked; its message is above; please report it");
-            }
-            _ = &mut watch_died => {
-                recording.leave();
-                anyhow::bail!("the trigger thread panicked; its message is above; please report \
-                               it");
+                anyhow::bail!(
+                    "the {name} thread panicked; its message is above; please report it"
+                );
             }
             ended = &mut serving => {
                 recording.leave();
@@ -327,7 +333,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
         }
     }
     info!("ending");
-    supervisor.stopping();
+    Supervisor::stopping();
     keeper.finish();
     snapshots.finish();
     quiet.finish();

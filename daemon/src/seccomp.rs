@@ -69,24 +69,20 @@ const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
 
-/// What the threads of a process share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Threads {
-    /// All of this process, those that there are and those to come.
-    All,
-    /// The calling one, and what it starts.
-    This,
+/// Forbids it from now on, for all threads of this process. `perf_events`: whether perf events are
+/// opened to attach again.
+pub fn forbid_loading(perf_events: bool) -> io::Result<()> {
+    install(perf_events, libc::SECCOMP_FILTER_FLAG_TSYNC)
 }
 
-/// Forbids it from now on. `perf_events`: whether perf events are opened to attach again.
-pub fn forbid_loading(perf_events: bool, threads: Threads) -> io::Result<()> {
+/// Installs the filter; without flags, for the calling thread and what it starts.
+fn install(perf_events: bool, flags: libc::c_ulong) -> io::Result<()> {
     let filter = filter(Calls::of(Architecture::HERE), perf_events);
     let program = libc::sock_fprog {
         len: u16::try_from(filter.len()).map_err(io::Error::other)?,
         filter: filter.as_ptr().cast_mut(),
     };
-    let flags = if threads == Threads::All { libc::SECCOMP_FILTER_FLAG_TSYNC } else { 0 };
-    let install = || {
+    let set = || {
         // SAFETY: `program` and the instructions that it points to are alive, and the kernel copies
         // them.
         let r = unsafe {
@@ -103,12 +99,12 @@ pub fn forbid_loading(perf_events: bool, threads: Threads) -> io::Result<()> {
             thread => Err(io::Error::other(format!("thread {thread} has a filter of its own"))),
         }
     };
-    match install() {
+    match set() {
         // Without CAP_SYS_ADMIN only a process that can gain no rights may have a filter; the unit
         // sees to that anyway.
         Err(e) if e.raw_os_error() == Some(libc::EACCES) => {
             nix::sys::prctl::set_no_new_privs()?;
-            install()
+            set()
         }
         other => other,
     }
@@ -192,7 +188,7 @@ mod tests {
                 let allowed_before: Vec<u32> =
                     (0..40).filter(|command| bpf(*command) != libc::EPERM).collect();
                 let perf_before = perf_event();
-                forbid_loading(perf_events, Threads::This).unwrap();
+                install(perf_events, 0).unwrap();
                 for command in 0..40 {
                     let wanted = COMMANDS.iter().any(|(wanted, _)| *wanted == command);
                     let is_left = bpf(command) != libc::EPERM;

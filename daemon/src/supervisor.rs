@@ -20,12 +20,12 @@ impl Supervisor {
     }
 
     /// It records, and answers.
-    pub fn ready(&self) {
+    pub fn ready() {
         tell(&[NotifyState::Ready]);
     }
 
     /// It reads its configuration again; [`Self::ready`] ends that.
-    pub fn reloading(&self) {
+    pub fn reloading() {
         match NotifyState::monotonic_usec_now() {
             Ok(now) => tell(&[NotifyState::Reloading, now]),
             Err(e) => warn!("systemd could not be told of the reload: {e}"),
@@ -33,13 +33,8 @@ impl Supervisor {
     }
 
     /// It ends.
-    pub fn stopping(&self) {
+    pub fn stopping() {
         tell(&[NotifyState::Stopping]);
-    }
-
-    /// A sentence for `systemctl status`.
-    pub fn status(&self, text: &str) {
-        tell(&[NotifyState::Status(text)]);
     }
 
     /// Feeds the watchdog, where the stage that has been silent the longest has been so for less

@@ -280,7 +280,7 @@ impl Minutes {
     }
 
     /// Why a report can't be made of sums; `None`: it can.
-    pub fn refuses(&self, report: &dyn Report, by: &[Key], wanted: &Wanted) -> Option<String> {
+    pub fn refuses(report: &dyn Report, by: &[Key], wanted: &Wanted) -> Option<String> {
         if report.tables().is_empty() {
             return Some(format!("have nothing for report {}", report.shape().name));
         }

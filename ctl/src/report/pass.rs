@@ -47,19 +47,9 @@ pub struct Scope {
     pub wanted: Wanted,
 }
 
-/// Makes a report; at most `most` of its rows are told apart.
+/// Makes a report, with the sums of minutes that there are; at most `most` of its rows are told
+/// apart.
 pub fn make(
-    scope: &Scope,
-    report: &mut dyn Report,
-    by: &[Key],
-    most: usize,
-    zone: &TimeZone,
-) -> Result<Table> {
-    make_with(scope, Minutes::find(scope), report, by, most, zone)
-}
-
-/// The same, with the sums of minutes that there are.
-pub fn make_with(
     scope: &Scope,
     minutes: Option<Minutes>,
     report: &mut dyn Report,
@@ -190,7 +180,7 @@ impl<'a> Pass<'a> {
 
     /// Adds the sums of the part of the window of which the events are gone; whether that is all.
     fn add_minutes(&mut self, minutes: Minutes) -> Result<bool> {
-        if let Some(why) = minutes.refuses(self.report, &self.by, &self.scope.wanted) {
+        if let Some(why) = Minutes::refuses(self.report, &self.by, &self.scope.wanted) {
             let until = minutes.events_from(self.zone);
             self.told.say([format!(
                 "until {until} the events are gone, and the sums that are left {why}: the report \

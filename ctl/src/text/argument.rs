@@ -115,7 +115,7 @@ pub(crate) fn write(
     true
 }
 
-/// As [`write`], and what a descriptor stands for, where that is known.
+/// As [`fn@write`], and what a descriptor stands for, where that is known.
 pub(crate) fn write_named(
     kind: Kind,
     machine: Architecture,
@@ -143,7 +143,7 @@ pub(crate) fn has_name(kind: Kind, call: &Call, index: usize, fds: FdNames<'_>) 
         && fds.get(value(call, index) as i32).is_some()
 }
 
-/// Whether [`write`] writes an argument that is this number in decimal, whatever the rest of the
+/// Whether [`fn@write`] writes an argument that is this number in decimal, whatever the rest of the
 /// call.
 pub(crate) fn reads_as(kind: Kind, number: Number) -> bool {
     match kind {

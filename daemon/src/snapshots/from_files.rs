@@ -35,8 +35,6 @@ pub struct Selection {
     pub from: u64,
     /// Until when.
     pub until: u64,
-    /// Whether a checkpoint stands after the window.
-    pub whole: bool,
 }
 
 /// Finds the window [`from`, `until`) (ns of `CLOCK_MONOTONIC`) of a session in the files of a
@@ -72,7 +70,7 @@ pub fn select(
         .collect();
     let mark = |(_, block): &(usize, BlockRef)| block.header.kind == Kind::Checkpoint;
     let after = all.iter().position(|at| mark(at) && at.1.header.last >= until);
-    let (mut end, whole) = after.map_or((all.len(), false), |at| (at + 1, true));
+    let mut end = after.map_or(all.len(), |at| at + 1);
     let starts = Starts::new(all.get(..end)?);
     let (mut start, mut held) = starts.last_before(from).unwrap_or((0, from));
     let size = |blocks: &[(usize, BlockRef)]| {
@@ -96,7 +94,7 @@ pub fn select(
         return None;
     }
     let names = names(all.get(..start)?, &all);
-    Some(Selection { files, blocks, names, from: held, until, whole })
+    Some(Selection { files, blocks, names, from: held, until })
 }
 
 /// The last position before `end` where copying may end after a cause: after a checkpoint; and

@@ -2,7 +2,7 @@
 //! them from the kernel's sources, arguments as the running kernel publishes them in tracefs.
 //!
 //! The kernel publishes an event by the name of the function that serves a call, and only for its
-//! own (64-bit) table. `names` says which event a call has; [`format`] reads it; `table` and
+//! own (64-bit) table. `names` says which event a call has; [`mod@format`] reads it; `table` and
 //! `pointees` make the numbers that are frozen into the probes.
 
 mod format;
@@ -25,7 +25,7 @@ use tracing::warn;
 
 pub(crate) use format::read_bounded;
 pub use pointees::pointee_table;
-pub use table::{call_table, string_arguments};
+pub use table::call_table;
 
 /// Tracefs can't be read.
 #[derive(Debug, Error)]

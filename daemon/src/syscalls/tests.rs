@@ -10,6 +10,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::table::string_arguments;
 use super::*;
 
 /// Unmounts it, also when a test fails.

@@ -1,4 +1,4 @@
-//! Switches, wakeups and migrations, as [`Sched`] takes them.
+//! Switches, wakeups and migrations, as [`super::sched::Sched`] takes them.
 
 use flightrec_format::decode::{Body, Event};
 use flightrec_reader::pipeline::EventContext;

@@ -8,7 +8,8 @@
 //! [`Form::Own`] has a variant of `decode::Body`, a line and an object of its own.
 //!
 //! Adding a kind: the next free number of its lane, at the end of its lane's rows. See
-//! CONTRIBUTING.md.
+//! CONTRIBUTING.md. A lane has [`KINDS_MAX`] numbers, and those of lane `kernel` are all taken: a
+//! tracepoint more is one of `[[tracepoint]]`, whose events are all of one kind.
 
 use core::mem::{offset_of, size_of};
 

@@ -44,7 +44,8 @@ pub enum Lane {
     Sched = 1,
     /// Task life, marks, and recorder events.
     Task = 2,
-    /// What devices do for threads: requests to disks.
+    /// What the kernel does for threads: requests to disks, memory, interrupts, locks, network,
+    /// io_uring; samples, probed functions, configured tracepoints.
     Kernel = 3,
     /// Metadata of the recording (`MetaHeader` fields inside the common header).
     Meta = 8,

@@ -12,7 +12,7 @@
 //! would write is coded by its lane's model (`call`, `sched`), any other as words (`plain`);
 //! `out` is the page that decoding puts together. A model knows what came before (`threads`,
 //! `text`) and codes what that does not tell, by a `stream::Stream`: the same walk writes
-//! the [`column`]s, or reads them.
+//! the `column`s, or reads them.
 
 mod call;
 mod column;

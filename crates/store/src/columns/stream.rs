@@ -5,7 +5,7 @@ use flightrec_format::abi::record::TICK_NS;
 
 use super::column::{COLUMNS, Column, Encoded};
 
-/// Most steps of [`interval`]'s scale.
+/// Most steps of [`Stream::interval`]'s scale.
 const STEPS: u8 = 240;
 
 /// A direction.

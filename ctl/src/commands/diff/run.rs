@@ -139,7 +139,7 @@ fn sum(scope: &Scope, zone: &TimeZone, option: &str, from: &mut Source) -> Resul
     });
     let mut several = Several::new(reports.collect::<Result<Vec<_>>>()?);
     let minutes = from.minutes.take();
-    let whole = pass::make_with(scope, minutes, &mut several, &[], 0, zone)?;
+    let whole = pass::make(scope, minutes, &mut several, &[], 0, zone)?;
     if whole.periods.is_empty() {
         bail!("{option}: nothing is recorded of that window: `flightctl ls` lists what is there");
     }

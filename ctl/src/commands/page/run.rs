@@ -28,7 +28,7 @@ use crate::output::place::Partial;
 use crate::output::{OutputError, is_broken_pipe, is_stream, refuse, stream};
 use crate::progress::Progress;
 use crate::report::minutes::Wanted;
-use crate::report::pass::{Scope, make_with};
+use crate::report::pass::{self, Scope};
 use crate::report::{Period, Report, Table};
 use crate::why::run::{Answered, answered};
 use flightrec_cli::note;
@@ -156,7 +156,7 @@ fn pin(scope: &mut Scope, period: &Period) {
 /// Reads the window once.
 fn pass(scope: &Scope, report: &mut dyn Report, zone: &TimeZone) -> Result<Table> {
     // Sums of minutes have nothing that could be drawn.
-    make_with(scope, None, report, &[], 0, zone)
+    pass::make(scope, None, report, &[], 0, zone)
 }
 
 /// The whole window.

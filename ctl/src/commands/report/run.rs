@@ -20,7 +20,7 @@ pub(super) fn run(plan: &SumPlan) -> Result<Exit> {
         && minutes.is_some()
         && minutes::table(report.tables(), &plan.by).is_none();
     let by = if is_by_minutes { report.minute_keys() } else { &*plan.by };
-    let table = pass::make_with(&plan.scope, minutes, &mut *report, by, plan.top, &zone)?;
+    let table = pass::make(&plan.scope, minutes, &mut *report, by, plan.top, &zone)?;
     let out = match plan.format {
         ReportFormat::Text => text::table(&table, plan.hist).into_bytes(),
         ReportFormat::Json => json::table(&table, plan.hist)?.into_bytes(),

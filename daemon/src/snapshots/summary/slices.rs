@@ -1,6 +1,6 @@
 //! A file's window, event by event in the order of time, with few of its pages in memory.
 //!
-//! The window is cut into slices whose pages fit into memory ([`slice`]).
+//! The window is cut into slices whose pages fit into memory ([`fn@slice`]).
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Event, Page};
