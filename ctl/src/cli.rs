@@ -65,9 +65,11 @@ pub fn run() -> ExitCode {
         };
     }
     let now = Timestamp::now().to_zoned(zone::system());
-    let remarks = command.window().map(|window| window.remarks(&now));
+    let remarks = command.remarks(&now);
     let result = command.plan(recorder, &now).and_then(|plan| {
-        remarks.iter().flatten().for_each(|line| note(line));
+        for line in &remarks {
+            note(line);
+        }
         plan.run()
     });
     match result {

@@ -27,7 +27,7 @@ use flightrec_format::architecture::Architecture;
 use flightrec_format::identity::public_id;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, LiveError, publish_meta, sys};
-use flightrec_format::meta::{Lacking, Meta, MetaError};
+use flightrec_format::meta::{Lacking, Meta, MetaError, WALK_OF_DESCRIPTORS, WALK_OF_THREADS};
 use flightrec_format::thread_stack::ThreadStack;
 use thiserror::Error;
 use tracing::{info, warn};
@@ -299,18 +299,25 @@ impl Recording {
 
     /// Enters into the metadata, or takes out, that walks do not see all threads.
     fn tell_of_namespace(&self) -> Result<(), RecordingError> {
-        const NAMESPACE: &str = "walk_files:namespace";
-        let lacking = Lacking {
-            program: NAMESPACE.into(),
-            what: "names of descriptors that processes of other PID namespaces had open before"
-                .into(),
+        let rows = [
+            (WALK_OF_THREADS, "names and processes of threads of other PID namespaces from before"),
+            (
+                WALK_OF_DESCRIPTORS,
+                "names of descriptors that processes of other PID namespaces had open before",
+            ),
+        ];
+        let lacking = rows.map(|(program, what)| Lacking {
+            program: program.into(),
+            what: what.into(),
             kinds: Vec::new(),
             why: "flightd is in a PID namespace of its own: run it in the machine's (hostPID)"
                 .into(),
-        };
+        });
         self.update_meta(|meta| {
-            meta.lacking.retain(|of| of.program != NAMESPACE);
-            meta.lacking.extend((!self.sees_all_threads()).then_some(lacking));
+            meta.lacking.retain(|of| rows.iter().all(|(program, _)| of.program != *program));
+            if !self.sees_all_threads() {
+                meta.lacking.extend(lacking);
+            }
         })
     }
 

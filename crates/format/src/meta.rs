@@ -191,6 +191,12 @@ pub struct Lacking {
     pub why: String,
 }
 
+/// [`Lacking::program`] where the walk over all threads at the beginning did not see those of other
+/// PID namespaces: of them it is not known who they are, unless an event of task life says it.
+pub const WALK_OF_THREADS: &str = "walk_tasks:namespace";
+/// The same of the walk over descriptors.
+pub const WALK_OF_DESCRIPTORS: &str = "walk_files:namespace";
+
 /// A function of the kernel. In the document: `[at, size, "name"]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u32, u32, String)", into = "(u32, u32, String)")]

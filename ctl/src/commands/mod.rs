@@ -38,7 +38,6 @@ use jiff::Zoned;
 use crate::exit::Exit;
 use crate::help::Help;
 use crate::options::recorder::RecorderArgs;
-use crate::options::window::WindowArgs;
 
 /// What the module of every command has use for.
 mod prelude {
@@ -63,9 +62,9 @@ pub trait Arguments: clap::Args {
     /// Makes sense of them without any I/O, `now` being the present time in the user's time zone.
     fn plan(self, recorder: RecorderArgs, now: &Zoned) -> Result<Self::Plan>;
 
-    /// The window of time among them.
-    fn window(&self) -> Option<&WindowArgs> {
-        None
+    /// What the user should know of the times among them, a line each.
+    fn remarks(&self, _now: &Zoned) -> Vec<String> {
+        Vec::new()
     }
 
     /// The file, or the directory, that it writes instead of standard output.
@@ -105,12 +104,12 @@ macro_rules! commands {
                 })
             }
 
-            /// The window of time that was typed.
-            pub fn window(&self) -> Option<&WindowArgs> {
+            /// What the user should know of the times that were typed ([`Arguments::remarks`]).
+            pub fn remarks(&self, now: &Zoned) -> Vec<String> {
                 match self {
                     $(
                         $(#[$cfg])?
-                        Self::$name(args) => args.window(),
+                        Self::$name(args) => args.remarks(now),
                     )*
                 }
             }

@@ -1,7 +1,6 @@
 //! `flightctl why`: why a thread was slow ([`crate::why`]).
 
 use super::prelude::*;
-use crate::options::window::WindowArgs;
 use crate::why::hidden::Hidden;
 use crate::why::run;
 pub use crate::why::{WhyArgs, WhyFormat, WhyPlan};
@@ -42,8 +41,8 @@ impl Arguments for WhyArgs {
         Ok(WhyPlan { spans, hidden: Hidden::new(self.hidden)?, ..plan })
     }
 
-    fn window(&self) -> Option<&WindowArgs> {
-        Some(&self.ask.past.window)
+    fn remarks(&self, now: &Zoned) -> Vec<String> {
+        self.ask.past.window.remarks(now)
     }
 }
 

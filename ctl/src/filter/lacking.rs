@@ -1,13 +1,14 @@
 //! What the recorded kernel lacked of what is asked for: kinds of event that are not recorded,
 //! wherever they happened.
 
-use flightrec_format::meta::{Lacking, Meta};
+use flightrec_format::meta::{Lacking, Meta, WALK_OF_THREADS};
 use flightrec_reader::kind::Kind;
 
 use super::Filter;
 
 impl Filter {
-    /// What the recorded kernel lacked of the kinds of event that the filter asks for.
+    /// What the recorded kernel lacked of the kinds of event that the filter asks for, and of who
+    /// threads are if it asks for that.
     pub fn lacking(&self, meta: &Meta) -> Vec<Lacking> {
         let is_asked = |name: &String| match Kind::ALL.into_iter().find(|kind| kind.name() == name)
         {
@@ -15,8 +16,17 @@ impl Filter {
             // A kind of a later release can't be asked for by name.
             None => Kind::ALL.into_iter().all(|kind| self.wants_kind(kind)),
         };
-        let wanted = meta.lacking.iter().filter(|lacking| lacking.kinds.iter().any(is_asked));
+        let wanted = meta.lacking.iter().filter(|lacking| {
+            lacking.kinds.iter().any(is_asked)
+                || lacking.program == WALK_OF_THREADS && self.asks_who()
+        });
         wanted.cloned().collect()
+    }
+
+    /// Whether it asks for threads by anything but their ids.
+    fn asks_who(&self) -> bool {
+        let Self { pids, comms, trees, groups, .. } = self;
+        !(pids.is_empty() && comms.is_empty() && trees.is_empty() && groups.is_empty())
     }
 }
 
@@ -41,6 +51,20 @@ mod tests {
         let plan = FilterPlan::new(FilterSpec { event, ..FilterSpec::default() }).unwrap();
         let filter = plan.resolve(&meta).unwrap();
         filter.lacking(&meta).into_iter().map(|of| of.what).collect()
+    }
+
+    #[test]
+    fn who_threads_are_may_be_lacking() {
+        let unseen = Lacking { program: WALK_OF_THREADS.into(), ..Lacking::default() };
+        let meta = Meta { lacking: vec![unseen], ..Meta::default() };
+        let lacks = |spec: FilterSpec| {
+            let filter = FilterPlan::new(spec).unwrap().resolve(&meta).unwrap();
+            !filter.lacking(&meta).is_empty()
+        };
+        assert!(lacks(FilterSpec { comm: vec!["cron".into()], ..FilterSpec::default() }));
+        assert!(lacks(FilterSpec { pid: vec![7], ..FilterSpec::default() }));
+        assert!(!lacks(FilterSpec { tid: vec![7], ..FilterSpec::default() }));
+        assert!(!lacks(FilterSpec::default()));
     }
 
     #[test]

@@ -111,14 +111,22 @@ impl WindowArgs {
     /// What the user should know of the times that were typed, a line each: where one does not mean
     /// what it seems to.
     pub fn remarks(&self, now: &Zoned) -> Vec<String> {
+        self.remarks_on(["--since", "--until", "--around"], now)
+    }
+
+    /// The same where its times were typed under other names.
+    pub fn remarks_on(&self, names: [&str; 3], now: &Zoned) -> Vec<String> {
         let Self { since, until, around, .. } = self;
         let around = around.as_ref().map(|around| &around.time);
-        let times = [("since", since.as_ref()), ("until", until.as_ref()), ("around", around)];
-        let mut said: Vec<String> = times
-            .into_iter()
-            .filter_map(|(option, time)| yesterday(option, time?, since.as_ref(), now))
-            .collect();
-        said.extend(times.into_iter().filter_map(|(option, time)| twice(option, time?, now)));
+        let ends = [End::Since, End::Until, End::Around];
+        let typed = ends.into_iter().zip(names).zip([since.as_ref(), until.as_ref(), around]);
+        let times: Vec<(End, &str, &TimeArg)> =
+            typed.filter_map(|((end, name), time)| Some((end, name, time?))).collect();
+        let yesterdays = times
+            .iter()
+            .filter_map(|(end, name, time)| yesterday(*end, name, time, since.as_ref(), now));
+        let twices = times.iter().filter_map(|(end, name, time)| twice(*end, name, time, now));
+        let mut said: Vec<String> = yesterdays.chain(twices).collect();
         if until.is_some() && since.is_none() {
             said.push(
                 "the window is everything that is recorded up to --until, as no --since is given"
@@ -127,6 +135,14 @@ impl WindowArgs {
         }
         said
     }
+}
+
+/// What a time is to a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Since,
+    Until,
+    Around,
 }
 
 /// Whether the end of a window is a time of day that comes later today, the window having begun
@@ -144,27 +160,31 @@ fn is_ahead(until: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> bool {
 }
 
 /// A time of day that is still to come today is taken as yesterday's.
-fn yesterday(option: &str, time: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> Option<String> {
+fn yesterday(
+    end: End,
+    name: &str,
+    time: &TimeArg,
+    since: Option<&TimeArg>,
+    now: &Zoned,
+) -> Option<String> {
     let TimeArg::TimeOfDay(of_day, offset) = time else { return None };
     let now = &at_offset(now, *offset);
-    if *of_day <= now.time() || option == "until" && is_ahead(time, since, now) {
+    if *of_day <= now.time() || end == End::Until && is_ahead(time, since, now) {
         return None;
     }
     let day = now.date().yesterday().ok()?;
-    Some(format!(
-        "--{option} {of_day} is still to come today: yesterday's is meant, {day} {of_day}"
-    ))
+    Some(format!("{name} {of_day} is still to come today: yesterday's is meant, {day} {of_day}"))
 }
 
 /// A local time that clocks show twice.
-fn twice(option: &str, time: &TimeArg, now: &Zoned) -> Option<String> {
+fn twice(end: End, name: &str, time: &TimeArg, now: &Zoned) -> Option<String> {
     let local = time.twice(now)?;
-    let meant = match option {
-        "since" => "the window begins with the first",
-        "until" => "the window ends with the second",
-        _ => "the window has both",
+    let meant = match end {
+        End::Since => "the window begins with the first",
+        End::Until => "the window ends with the second",
+        End::Around => "the window has both",
     };
-    Some(format!("--{option} {local} occurs twice, as clocks are set back: {meant}"))
+    Some(format!("{name} {local} occurs twice, as clocks are set back: {meant}"))
 }
 
 #[cfg(test)]
@@ -177,8 +197,10 @@ mod tests {
         let time = |text: &str| text.parse::<TimeArg>().unwrap();
         for (since, until) in [("14:00", "14:10"), ("14:00+01", "14:10+01"), ("13:00Z", "13:10Z")] {
             assert!(is_ahead(&time(until), Some(&time(since)), &now), "{until}");
-            assert!(yesterday("until", &time(until), Some(&time(since)), &now).is_none());
-            assert!(yesterday("since", &time(until), None, &now).is_some());
+            assert!(
+                yesterday(End::Until, "--until", &time(until), Some(&time(since)), &now).is_none()
+            );
+            assert!(yesterday(End::Since, "--since", &time(until), None, &now).is_some());
         }
     }
     use clap::Parser;

@@ -126,6 +126,7 @@ impl Descriptors {
         let begin = clock::mono();
         let mut taken = walk::read(file, self.recording.names())?;
         (taken.begin, taken.end) = (begin, clock::mono());
+        let without_room = taken.left_out;
         if !self.recording.sees_all_threads() {
             // How many are not seen is not known.
             taken.left_out = taken.left_out.saturating_add(1);
@@ -145,7 +146,7 @@ impl Descriptors {
             cost: 0,
             processes: taken.tables.iter().map(|table| table.processes.len() as u32).sum(),
             descriptors: taken.tables.iter().map(|table| table.files.len() as u32).sum(),
-            left_out: taken.left_out,
+            left_out: without_room,
             kept: 0,
         };
         state.kept.push_back(Kept { begin: taken.begin, end: taken.end, pages });

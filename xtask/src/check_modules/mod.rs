@@ -28,13 +28,20 @@ const APART: [(&str, &str); 1] = [("ctl", "commands")];
 pub(crate) fn run() -> Result<()> {
     let root = repository();
     let (mut circles, mut sideways) = (0, 0);
-    for package in packages(&root)? {
+    let packages = packages(&root)?;
+    if let Some((name, _)) = APART.iter().find(|(name, _)| !packages.contains(&root.join(name))) {
+        bail!("{name} is no crate any more: correct APART in xtask/src/check_modules/mod.rs");
+    }
+    for package in packages {
         let tree = Tree::read(&package)?;
         for circle in circle::circles(&tree) {
             print(&root, &package, &circle);
             circles += 1;
         }
-        for (_, level) in APART.iter().filter(|(name, _)| package == root.join(name)) {
+        for (name, level) in APART.iter().filter(|(name, _)| package == root.join(name)) {
+            if !tree.modules.contains([(*level).to_owned()].as_slice()) {
+                bail!("{name} has no module {level} any more: correct APART");
+            }
             for import in between(&tree, level) {
                 let file = import.file.strip_prefix(&root).unwrap_or(&import.file).display();
                 println!("{file}:{}: {}", import.line, import.path.join("::"));
@@ -92,5 +99,31 @@ fn print(root: &Path, package: &Path, circle: &Circle<'_>) {
     for (from, to, import) in &circle.imports {
         let (file, line) = (relative(&import.file), import.line);
         println!("  {from} -> {to}: {file}:{line}: {}", import.path.join("::"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_that_stand_apart_import_the_level_and_what_is_below_it() {
+        let tree = tree::tests::tree(&[
+            ("lib.rs", "mod commands; mod output;"),
+            ("commands/mod.rs", "mod dump; mod ps; mod prelude; pub struct Plan;"),
+            (
+                "commands/dump.rs",
+                "use super::prelude::*; use super::{Plan, ps::Args}; use crate::output::X; \
+                 use crate::commands::ps; use crate::commands::dump::Own;",
+            ),
+            ("commands/ps.rs", "use super::Plan;"),
+            ("commands/prelude.rs", ""),
+            ("output.rs", ""),
+        ]);
+        let found = between(&tree, "commands");
+        let mut paths: Vec<String> = found.iter().map(|import| import.path.join("::")).collect();
+        paths.sort();
+        assert_eq!(paths, ["commands::ps", "commands::ps::Args"]);
+        assert!(between(&tree, "output").is_empty());
     }
 }

@@ -13,7 +13,7 @@ pub use missing_calls::{has_switches_from, holes};
 pub use told::told;
 
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
-use flightrec_format::meta::{Lacking, Meta, SwitchedOff};
+use flightrec_format::meta::{Lacking, Meta, SwitchedOff, WALK_OF_THREADS};
 use flightrec_format::ring::{Gap, LaneStream, Reason, RingCoverage, Scope};
 use flightrec_format::totals::{Totals, lane_of};
 
@@ -178,7 +178,9 @@ impl Coverage {
 
     /// Whether every event of the window is there that is asked for.
     pub fn is_complete(&self) -> bool {
+        let is_who_known = || self.lacking.iter().all(|of| of.program != WALK_OF_THREADS);
         self.disputed_by.is_empty()
+            && is_who_known()
             && self
                 .lanes
                 .iter()

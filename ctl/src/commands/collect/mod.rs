@@ -139,8 +139,8 @@ impl Arguments for CollectArgs {
         })
     }
 
-    fn window(&self) -> Option<&WindowArgs> {
-        Some(&self.window)
+    fn remarks(&self, now: &Zoned) -> Vec<String> {
+        self.window.remarks(now)
     }
 
     fn file(&self) -> Option<&Path> {

@@ -95,6 +95,18 @@ impl Arguments for DiffArgs {
         };
         Ok(DiffPlan { a, b: Box::new(b), top, format })
     }
+
+    fn remarks(&self, now: &Zoned) -> Vec<String> {
+        let a = (Some(&self.a), ["--a: its start", "--a: its end", ""]);
+        let b = (self.b.as_ref(), ["--b: its start", "--b: its end", ""]);
+        let of = |(spec, names): (Option<&WindowSpec>, _)| match spec {
+            Some(WindowSpec::Times(since, until)) => {
+                window(Some(since.clone()), until.clone()).remarks_on(names, now)
+            }
+            _ => Vec::new(),
+        };
+        [a, b].into_iter().flat_map(of).collect()
+    }
 }
 
 impl Plan for DiffPlan {
@@ -136,4 +148,25 @@ fn window(
     until: Option<crate::options::time::TimeArg>,
 ) -> WindowArgs {
     WindowArgs { last: None, since, until, around: None, all: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn a_time_that_occurs_twice_is_said_of_each_window() {
+        let now = "2026-10-25T12:00:00+01:00[Europe/Berlin]".parse().unwrap();
+        let said = |args: &[&str]| {
+            let typed = ["flightctl", "diff"].iter().chain(args);
+            Cli::try_parse_from(typed).unwrap().command.remarks(&now)
+        };
+        let both = said(&["--a=02:30:00..02:40:00", "--b=11:00:00..11:10:00"]);
+        assert_eq!(both.len(), 2);
+        assert!(both[0].starts_with("--a: its start 2026-10-25T02:30:00 occurs twice"), "{both:?}");
+        assert!(both[1].starts_with("--a: its end 2026-10-25T02:40:00 occurs twice"), "{both:?}");
+        assert_eq!(said(&["--b=11:00:00..11:10:00"]), [""; 0]);
+    }
 }

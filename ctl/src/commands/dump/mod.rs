@@ -9,7 +9,6 @@ pub use self::args::DumpArgs;
 pub use self::plan::DumpPlan;
 use super::prelude::*;
 use crate::events;
-use crate::options::window::WindowArgs;
 
 impl Arguments for DumpArgs {
     const HELP: Help = Help {
@@ -94,8 +93,8 @@ impl Arguments for DumpArgs {
         DumpPlan::new(self, &recorder, now)
     }
 
-    fn window(&self) -> Option<&WindowArgs> {
-        Some(&self.past.window)
+    fn remarks(&self, now: &Zoned) -> Vec<String> {
+        self.past.window.remarks(now)
     }
 
     fn file(&self) -> Option<&Path> {

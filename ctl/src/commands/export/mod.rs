@@ -8,7 +8,6 @@ mod sums;
 pub use self::args::{ExportArgs, ExportFormat};
 pub use self::plan::ExportPlan;
 use super::prelude::*;
-use crate::options::window::WindowArgs;
 
 impl Arguments for ExportArgs {
     const HELP: Help = Help {
@@ -43,8 +42,8 @@ impl Arguments for ExportArgs {
         ExportPlan::new(self, &recorder, now)
     }
 
-    fn window(&self) -> Option<&WindowArgs> {
-        Some(&self.past.window)
+    fn remarks(&self, now: &Zoned) -> Vec<String> {
+        self.past.window.remarks(now)
     }
 
     fn file(&self) -> Option<&Path> {

@@ -19,7 +19,6 @@ mod whats;
 pub use self::args::PageArgs;
 pub use self::plan::PagePlan;
 use super::prelude::*;
-use crate::options::window::WindowArgs;
 
 impl Arguments for PageArgs {
     const HELP: Help = Help {
@@ -41,8 +40,8 @@ impl Arguments for PageArgs {
         PagePlan::new(self, &recorder, now)
     }
 
-    fn window(&self) -> Option<&WindowArgs> {
-        Some(&self.ask.past.window)
+    fn remarks(&self, now: &Zoned) -> Vec<String> {
+        self.ask.past.window.remarks(now)
     }
 
     fn file(&self) -> Option<&Path> {

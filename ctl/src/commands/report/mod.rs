@@ -9,7 +9,6 @@ use clap::Subcommand;
 
 pub use self::plan::ReportPlan;
 use super::prelude::*;
-use crate::options::window::WindowArgs;
 use args::{FunctionsArgs, StackSumArgs, SumArgs};
 
 /// Arguments of `report`.
@@ -75,8 +74,8 @@ impl Arguments for ReportArgs {
         ReportPlan::new(self.report, &recorder, now)
     }
 
-    fn window(&self) -> Option<&WindowArgs> {
-        Some(&self.report.sum().past.window)
+    fn remarks(&self, now: &Zoned) -> Vec<String> {
+        self.report.sum().past.window.remarks(now)
     }
 }
 

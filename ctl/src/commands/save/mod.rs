@@ -20,7 +20,6 @@ use super::prelude::*;
 use crate::clock_offset;
 use crate::options::past::{Past, PastArgs};
 use crate::options::target::TargetArgs;
-use crate::options::window::WindowArgs;
 use crate::output::OutputError;
 use crate::target::Target;
 use crate::text::coverage::{Seam, clock_lines, lines as words, unknown_lane};
@@ -85,8 +84,8 @@ impl Arguments for SaveArgs {
         Ok(SavePlan { past: past.plan(&recorder, now)?, target, strict, frames, clock })
     }
 
-    fn window(&self) -> Option<&WindowArgs> {
-        Some(&self.past.window)
+    fn remarks(&self, now: &Zoned) -> Vec<String> {
+        self.past.window.remarks(now)
     }
 
     fn file(&self) -> Option<&Path> {

@@ -21,7 +21,6 @@ pub mod view;
 pub use self::args::TopArgs;
 pub use self::plan::TopPlan;
 use super::prelude::*;
-use crate::options::window::WindowArgs;
 
 impl Arguments for TopArgs {
     const HELP: Help = Help {
@@ -44,8 +43,8 @@ impl Arguments for TopArgs {
         Ok(TopPlan::new(self, &recorder, now)?)
     }
 
-    fn window(&self) -> Option<&WindowArgs> {
-        Some(&self.past.window)
+    fn remarks(&self, now: &Zoned) -> Vec<String> {
+        self.past.window.remarks(now)
     }
 }
 
