@@ -8,6 +8,7 @@ mod drain;
 mod export;
 mod fairness;
 mod fleet;
+mod outputs;
 mod overhead;
 mod peak;
 mod read;
@@ -15,7 +16,7 @@ mod ship;
 mod ship_beside;
 mod why;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::Result;
@@ -140,6 +141,14 @@ enum Bench {
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
+    /// Compare, byte by byte, what this build and another one say of the same recordings: every
+    /// command that reads, over saved, closed, killed and damaged files, a snapshot and a kernel
+    /// dump. 3 minutes.
+    Outputs {
+        /// The flightd and flightctl of the other build, which records.
+        #[arg(long, value_name = "DIR")]
+        against: PathBuf,
+    },
     /// Disk space of a recorded compile workload, and the cost of storing it.
     Disk(disk::DiskArgs),
     /// CPU time of draining per event, also compared with another build in pairs, and the rate up
@@ -165,77 +174,59 @@ fn main() -> ExitCode {
     command::end(run(Args::parse().bench))
 }
 
-/// Runs one benchmark; it prints its result itself.
-fn run(bench: Bench) -> Result<()> {
+/// Builds what a benchmark needs.
+fn prepare(bench: &Bench) -> Result<()> {
+    let example = |package: &str, name: &str, run: &str| {
+        let example = ["--release", "--locked", "-p", package, "--example", name];
+        run_command(cargo().arg(run).args(example))
+    };
     match bench {
-        Bench::Disk(args) => {
+        // These run programs of their own.
+        Bench::Vmcore | Bench::StoreRead { .. } | Bench::Search { .. } => Ok(()),
+        Bench::Memory { .. } => build("flightctl"),
+        Bench::Overhead { .. } | Bench::Budget { .. } => {
+            programs()?;
+            overhead::prepare()
+        }
+        Bench::Fleet(_) | Bench::Compact(_) => {
+            programs()?;
+            build("flightrec-fleet")
+        }
+        Bench::Disk(_) => {
             xtask::setup::run(Scope::Test)?;
             programs()?;
-            run_command(cargo().args([
-                "build",
-                "--release",
-                "--locked",
-                "-p",
-                "flightrec-store",
-                "--example",
-                "bench_disk",
-            ]))?;
-            disk::run(args)
+            example("flightrec-store", "bench_disk", "build")
         }
-        Bench::Drain(args) => {
+        Bench::Read { .. } => {
             programs()?;
-            drain::run(&args)
+            example("flightctl", "bench_read", "run")
         }
-        Bench::Ship(args) => {
-            programs()?;
-            ship::run(&args)
-        }
-        Bench::ShipBeside(args) => {
-            programs()?;
-            ship_beside::run(&args)
-        }
-        Bench::Fleet(args) => {
-            programs()?;
-            let fleet = ["build", "--release", "--locked", "-p", "flightrec-fleet"];
-            run_command(cargo().args(fleet))?;
-            fleet::run(&args)
-        }
-        Bench::Compact(args) => {
-            programs()?;
-            let fleet = ["build", "--release", "--locked", "-p", "flightrec-fleet"];
-            run_command(cargo().args(fleet))?;
-            compact::run(&args)
-        }
+        _ => programs(),
+    }
+}
+
+/// Builds a package for a benchmark.
+fn build(package: &str) -> Result<()> {
+    run_command(cargo().args(["build", "--release", "--locked", "-p", package]))
+}
+
+/// Runs one benchmark; it prints its result itself.
+fn run(bench: Bench) -> Result<()> {
+    prepare(&bench)?;
+    match bench {
+        Bench::Disk(args) => disk::run(args),
+        Bench::Drain(args) => drain::run(&args),
+        Bench::Ship(args) => ship::run(&args),
+        Bench::ShipBeside(args) => ship_beside::run(&args),
+        Bench::Fleet(args) => fleet::run(&args),
+        Bench::Compact(args) => compact::run(&args),
         Bench::Overhead { rounds, against, only, json } => {
-            overhead_programs()?;
             overhead::run(rounds, against.as_deref(), &only, json)
         }
-        Bench::Contexts { rounds } => {
-            programs()?;
-            contexts::run(rounds)
-        }
-        Bench::Budget { rounds, only } => {
-            overhead_programs()?;
-            budget::run(rounds, only.as_deref())
-        }
-        Bench::Fairness { seconds, only } => {
-            programs()?;
-            fairness::run(seconds, only.as_deref())
-        }
-        Bench::Memory { mutations, blocks, only } => {
-            run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
-            let run = ["run", "--release", "--locked", "-p", "flightrec-fuzz", "--", "--memory"];
-            let (mutations, blocks) = (mutations.to_string(), blocks.map(|n| n.to_string()));
-            let flightctl = repository().join("target/release/flightctl");
-            run_command(
-                cargo()
-                    .args(run)
-                    .arg(flightctl)
-                    .args(["--mutations", &mutations])
-                    .args(blocks.iter().flat_map(|blocks| ["--blocks", blocks.as_str()]))
-                    .args(only.iter().flat_map(|kind| ["--only", kind.as_str()])),
-            )
-        }
+        Bench::Contexts { rounds } => contexts::run(rounds),
+        Bench::Budget { rounds, only } => budget::run(rounds, only.as_deref()),
+        Bench::Fairness { seconds, only } => fairness::run(seconds, only.as_deref()),
+        Bench::Memory { mutations, blocks, only } => memory(mutations, blocks, only.as_deref()),
         Bench::Vmcore => {
             let example =
                 ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];
@@ -249,48 +240,43 @@ fn run(bench: Bench) -> Result<()> {
             run_command(&mut command)
         }
         Bench::Search { events, rounds, keep, json } => {
-            let mut command = of_flightctl("bench_search")?;
-            let (events, rounds) = (events.to_string(), rounds.to_string());
-            command.args(["--events", &events, "--rounds", &rounds]);
-            command.args(json.then_some("--json"));
-            if let Some(keep) = keep {
-                command.arg("--keep").arg(keep);
-            }
-            // Beside DuckDB, where it is installed (tests/judges/parquet/setup.sh).
-            let python = repository().join("target/judges/parquet/bin/python");
-            if python.exists() {
-                command.arg("--duckdb").arg(python);
-            }
-            run_command(&mut command)
+            search(events, rounds, keep.as_deref(), json)
         }
-        Bench::Export { rounds, file } => {
-            programs()?;
-            export::run(rounds, file.as_deref())
-        }
-        Bench::Why { windows } => {
-            programs()?;
-            why::run(windows)
-        }
-        Bench::Read { against } => {
-            programs()?;
-            run_command(cargo().args([
-                "run",
-                "--release",
-                "--locked",
-                "-p",
-                "flightctl",
-                "--example",
-                "bench_read",
-            ]))?;
-            read::run(against.as_deref())
-        }
+        Bench::Export { rounds, file } => export::run(rounds, file.as_deref()),
+        Bench::Why { windows } => why::run(windows),
+        Bench::Outputs { against } => outputs::run(&against),
+        Bench::Read { against } => read::run(against.as_deref()),
     }
 }
 
-/// Builds the programs and the empty probes beside them, unless others are to be measured.
-fn overhead_programs() -> Result<()> {
-    programs()?;
-    overhead::prepare()
+/// Memory of the commands that read files, by `flightrec-fuzz`.
+fn memory(mutations: u64, blocks: Option<usize>, only: Option<&str>) -> Result<()> {
+    let run = ["run", "--release", "--locked", "-p", "flightrec-fuzz", "--", "--memory"];
+    let (mutations, blocks) = (mutations.to_string(), blocks.map(|n| n.to_string()));
+    run_command(
+        cargo()
+            .args(run)
+            .arg(repository().join("target/release/flightctl"))
+            .args(["--mutations", &mutations])
+            .args(blocks.iter().flat_map(|blocks| ["--blocks", blocks.as_str()]))
+            .args(only.iter().flat_map(|kind| ["--only", *kind])),
+    )
+}
+
+/// Narrow questions, beside DuckDB where it is installed (tests/judges/parquet/setup.sh).
+fn search(events: u64, rounds: usize, keep: Option<&Path>, json: bool) -> Result<()> {
+    let mut command = of_flightctl("bench_search")?;
+    let (events, rounds) = (events.to_string(), rounds.to_string());
+    command.args(["--events", &events, "--rounds", &rounds]);
+    command.args(json.then_some("--json"));
+    if let Some(keep) = keep {
+        command.arg("--keep").arg(keep);
+    }
+    let python = repository().join("target/judges/parquet/bin/python");
+    if python.exists() {
+        command.arg("--duckdb").arg(python);
+    }
+    run_command(&mut command)
 }
 
 /// Builds the programs as packages have them, and measures those, unless `FLIGHTREC_BIN_DIR` names

@@ -4,11 +4,11 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use flightrec_tests::{ControlGroup, PATIENCE, Recorder, wait_until};
+use flightrec_tests::{ControlGroup, PATIENCE, Recorder, kernel_dump, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{is_event, kernel_dump, start};
+use crate::support::{is_event, start};
 
 /// A container of Docker, and one of containerd in a pod: their ids, and the pod's.
 pub(crate) const DOCKER: &str = "3f2a9c1b04de5566778899aabbccddeeff00112233445566778899aabbccddee";

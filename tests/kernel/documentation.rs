@@ -22,14 +22,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flightrec_tests::documentation::{Line, commands, lines, ours, pages};
-use flightrec_tests::{ControlGroup, Recorder, bin_dir, c_program, die_with_parent};
+use flightrec_tests::{ControlGroup, Recorder, bin_dir, c_program, die_with_parent, kernel_dump};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 use regex::Regex;
 use tempfile::TempDir;
 
 use crate::containers::{DOCKER, SHOP, node};
-use crate::support::{kernel_dump, start};
+use crate::support::start;
 
 /// The pod's control group.
 const POD: &str = "kubepods-burstable-pod1a2b3c4d_1111_2222_3333_0123456789ab.slice";

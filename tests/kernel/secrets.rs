@@ -8,12 +8,12 @@ use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use flightrec_tests::{PATIENCE, Recorder, c_program, wait_until};
+use flightrec_tests::{PATIENCE, Recorder, c_program, kernel_dump, wait_until};
 use regex::bytes::Regex;
 use tempfile::TempDir;
 
 use crate::snapshots::{list, taken_for};
-use crate::support::{kernel_dump, start};
+use crate::support::start;
 
 /// Where the program puts one (`tests/programs/secrets.c`), and somebody a mark.
 const PLACES: [&str; 13] = [

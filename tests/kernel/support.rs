@@ -4,12 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::live::map::ArrayMap;
-use flightrec_format::live::{self, Generation};
+use flightrec_format::abi::page::Lane;
 use flightrec_format::totals::lane_of;
 use flightrec_tests::{Options, Recorder, Snapshot, key_values, require_kernel};
-use flightrec_vmcore::synthetic::{self, Image};
 use serde_json::Value;
 
 /// A recorder of the test's own with this configuration, [`without_limit`].
@@ -188,21 +185,4 @@ pub(crate) fn lost_of_kernel_lane(status: &Value, programs: &[&str]) -> u64 {
     let of_these = |name: &str| programs.iter().any(|program| name.starts_with(program));
     let skipped = skipped.filter(|(name, _)| of_these(name)).map(|(_, n)| n);
     refused.chain(skipped).map(|n| n.as_u64().expect("a number")).sum()
-}
-
-/// What is in the memory of this machine of a recording, as a dump of the kernel has it.
-pub(crate) fn kernel_dump(recorder: &Recorder) -> Vec<u8> {
-    let generation = Generation::find(&recorder.sandbox().bpffs_dir());
-    let maps = live::Maps::open(&generation.expect("a recording"), false).expect("its maps");
-    let mut image = Image::new();
-    let mut add = |map: &ArrayMap| {
-        for index in 0..map.entries() {
-            let mut page = Box::new([0; PAGE_SIZE]);
-            assert!(map.read(index, 0, page.as_mut_slice()));
-            image.insert(image.len() as u64 + 256, page);
-        }
-    };
-    maps.rings.iter().chain([&maps.meta, &maps.slots]).for_each(&mut add);
-    maps.descriptors.iter().chain(&maps.quiet).for_each(&mut add);
-    synthetic::elf(&image, 0)
 }

@@ -20,6 +20,7 @@ pub mod fleet;
 mod ftrace;
 mod interrupt;
 mod kernel;
+mod kernel_dump;
 mod memory_group;
 mod needs;
 mod perf_stat;
@@ -41,6 +42,7 @@ pub use files::{Counts, Files, RingPieces, Tally};
 pub use ftrace::{Ftrace, Traced, traced};
 pub use interrupt::Interrupt;
 pub use kernel::{monotonic_ns, online_cpus, parse_cpu_list, pin_to_cpu, require_kernel};
+pub use kernel_dump::kernel_dump;
 pub use memory_group::MemoryGroup;
 pub use needs::{
     Judge, LEFT_OUT, LEFT_OUT_MARK, RUNNER, left_out, require_pressure, require_program,

@@ -33,8 +33,8 @@ impl Filter {
     }
 
     /// Whether it asks how long calls took.
-    fn is_timed(&self) -> bool {
-        (self.slower_than, self.faster_than) != (None, None)
+    pub(super) fn is_timed(&self) -> bool {
+        self.slower_than.is_some() || self.faster_than.is_some()
     }
 
     /// From which length on it is told of a call whose beginning is not known whether it is wanted.

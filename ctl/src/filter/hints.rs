@@ -85,9 +85,7 @@ impl FilterPlan {
                 .filter(unknown)
                 .map(|tid| format!("no thread {tid} is known for that time")),
         );
-        let of_ends = self.errors
-            || !self.errnos.is_empty()
-            || (self.slower_than, self.faster_than) != (None, None);
+        let of_ends = self.errors || !self.errnos.is_empty() || self.is_timed();
         if of_ends && !self.kinds.has(Kind::SysExit) {
             hints.push(
                 "the result of a call is in its sys_exit event: add sys_exit to --event".to_owned(),

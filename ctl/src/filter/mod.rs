@@ -100,10 +100,14 @@ impl Filter {
             ..
         } = self;
         [pids, tids, trees, devices].iter().all(|set| set.is_empty())
-            && (comms.is_empty(), cpus.is_empty(), errnos.is_empty()) == (true, true, true)
-            && (groups.is_empty(), calls.is_none(), paths.is_none()) == (true, true, true)
+            && comms.is_empty()
+            && cpus.is_empty()
+            && errnos.is_empty()
+            && groups.is_empty()
+            && calls.is_none()
+            && paths.is_none()
             && !errors
-            && (self.slower_than, self.faster_than) == (None, None)
+            && !self.is_timed()
             && self.traces.is_empty()
             && self.kinds == Kinds::ALL
     }
@@ -175,9 +179,12 @@ impl Filter {
         let Self { pids, trees, comms, groups, paths, traces, .. } = self;
         traces.is_empty()
             && !self.needs_entries()
-            && (pids.is_empty(), trees.is_empty(), comms.is_empty()) == (true, true, true)
-            && (groups.is_empty(), paths.is_none()) == (true, true)
-            && (self.slower_than, self.faster_than) == (None, None)
+            && pids.is_empty()
+            && trees.is_empty()
+            && comms.is_empty()
+            && groups.is_empty()
+            && paths.is_none()
+            && !self.is_timed()
     }
 
     /// Whether the end of a call is wanted, if [ends alone tell](Self::is_of_ends).

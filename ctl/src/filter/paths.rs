@@ -18,7 +18,7 @@ use super::calls::arguments;
 use super::doubt::lacks_string;
 use super::ends::{Ends, plain};
 use super::{FilterError, Part};
-use crate::text::ring::name_of_fd;
+use crate::text::io_uring::name_of_fd;
 
 /// Compiles patterns. `*` and `?` stay within a directory, `**` goes through any; a pattern without
 /// a slash is a file's name in any directory.

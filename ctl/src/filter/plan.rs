@@ -253,9 +253,12 @@ impl FilterPlan {
 
     /// Whether it asks for something that may have been given up of calls that are recorded.
     pub fn can_doubt(&self) -> bool {
-        !self.paths.is_empty()
-            || (self.slower_than, self.faster_than) != (None, None)
-            || self.calls.needs_entries()
+        !self.paths.is_empty() || self.is_timed() || self.calls.needs_entries()
+    }
+
+    /// Whether it asks how long calls took.
+    pub(super) fn is_timed(&self) -> bool {
+        self.slower_than.is_some() || self.faster_than.is_some()
     }
 
     /// Whether it asks for threads by their names.

@@ -28,9 +28,7 @@ impl Filter {
     /// The processes of a recording that it may mean.
     pub fn meant(&self, recording: &PageSet) -> Meant {
         let mut meant = Meant::default();
-        if (self.comms.is_empty(), self.trees.is_empty(), self.groups.is_empty())
-            == (true, true, true)
-        {
+        if self.comms.is_empty() && self.trees.is_empty() && self.groups.is_empty() {
             return meant;
         }
         let mut threads = recording.threads();

@@ -42,13 +42,12 @@ impl FilterPlan {
             // Where something may be missing that tells, all that is there is read.
             let is_long = self.slower_than.is_some_and(|least| least > UNTIMED_NS);
             let only_ends = self.kinds == Kinds::NONE.with(Kind::SysExit);
-            let is_timed = (self.slower_than, self.faster_than) != (None, None);
             return if self.paths.is_empty() {
                 is_long && only_ends
             } else {
                 // The search for paths looks for operations of io_uring itself.
                 let is_of_paths = self.kinds.and(Kinds::OF_PATHS) == self.kinds;
-                !is_timed && is_of_paths && self.paths().is_some()
+                !self.is_timed() && is_of_paths && self.paths().is_some()
             };
         }
         asks_for_threads || asks_for_calls && is_of_calls(self.kinds)

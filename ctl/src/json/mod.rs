@@ -15,8 +15,8 @@ pub(crate) mod escape;
 mod fields;
 mod format;
 mod function;
+mod io_uring;
 mod life;
-mod ring;
 mod sample;
 mod sched;
 mod stack;
@@ -233,7 +233,7 @@ impl Renderer {
             }
             Body::Stack(stack) => stack::object(stack, &self.symbols, out),
             Body::Sample(sample) => sample::object(sample, &self.symbols, &self.binaries, out),
-            Body::IoSubmit { submit, paths } => ring::submit(submit, paths, cx.fds, out),
+            Body::IoSubmit { submit, paths } => io_uring::submit(submit, paths, cx.fds, out),
             Body::Tracepoint(of) => {
                 tracepoint::object(of, &self.tracepoints, &self.symbols, out);
             }
@@ -246,7 +246,7 @@ impl Renderer {
             Body::Plain(plain) => {
                 fields::object(plain, self.calls.devices(), out);
                 disk::request(cx.request.as_ref(), out);
-                ring::done(plain, cx.operation.as_ref(), cx.fds, out);
+                io_uring::done(plain, cx.operation.as_ref(), cx.fds, out);
                 function::known(plain, cx.function.as_ref(), &self.functions, out);
             }
         }

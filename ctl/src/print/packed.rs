@@ -121,7 +121,7 @@ impl Packed {
             Body::Exit { call, ret, entered }
                 if call.strings.is_empty()
                     && unplaced
-                    && (found.began.is_none() || (*entered, found.entered) == (None, None)) =>
+                    && (found.began.is_none() || entered.is_none() && found.entered.is_none()) =>
             {
                 let count = arguments(call);
                 let more = count as u8

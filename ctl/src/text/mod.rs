@@ -17,6 +17,7 @@ pub(crate) mod escape;
 pub(crate) mod fields;
 mod format;
 mod function;
+pub(crate) mod io_uring;
 mod ioctl;
 pub(crate) mod life;
 pub(crate) mod names;
@@ -27,7 +28,6 @@ pub(crate) mod plain;
 pub(crate) mod plan;
 mod pointee;
 pub(crate) mod recent;
-pub(crate) mod ring;
 pub(crate) mod sample;
 pub(crate) mod sched;
 mod si_code;
@@ -210,7 +210,7 @@ impl Renderer {
             }
             Body::Stack(stack) => stack::line(stack, &self.symbols, self.paint, out),
             Body::Sample(sample) => sample::line(sample, &self.symbols, &self.binaries, out),
-            Body::IoSubmit { submit, paths } => ring::submit(submit, paths, cx.fds, out),
+            Body::IoSubmit { submit, paths } => io_uring::submit(submit, paths, cx.fds, out),
             Body::Tracepoint(of) => tracepoint::line(of, &self.tracepoints, &self.symbols, out),
             Body::Fork(fork) => life::fork(fork, out),
             Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),
@@ -225,7 +225,7 @@ impl Renderer {
             Body::Plain(plain) => {
                 fields::line(plain, &self.plans.devices, out);
                 disk::request(cx.request.as_ref(), out);
-                ring::done(plain, cx.operation.as_ref(), cx.fds, out);
+                io_uring::done(plain, cx.operation.as_ref(), cx.fds, out);
             }
         }
         end(cx, out);

@@ -22,6 +22,7 @@ use super::question::{Found, Question};
 use super::{json, text};
 use crate::announce::announce;
 use crate::exit::Exit;
+use crate::guard;
 use crate::options::past::Past;
 use crate::output::Output;
 use crate::text::coverage::Telling;
@@ -142,6 +143,9 @@ fn read<'a>(
     before: u64,
 ) -> Result<Pass<'a>> {
     memory::reserve(memory::beside());
+    if before != 0 {
+        guard::give_back();
+    }
     let mut whole = Pass {
         plan,
         asked,

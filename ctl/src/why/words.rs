@@ -12,7 +12,7 @@ use flightrec_reader::names::{errno, io_op, signal};
 use flightrec_reader::pipeline::EventContext;
 
 use crate::text::devices::Devices;
-use crate::text::ring::name_of_fd;
+use crate::text::io_uring::name_of_fd;
 use crate::text::{Options, Renderer, printable};
 
 /// A backtick of a name: sentences have threads' names between backticks, as has the page.

@@ -6,8 +6,8 @@
 //! is allocated beyond a copy of the input and four bytes a type. Relocating programs and matching
 //! types is left to others.
 
+mod io_uring;
 mod offsets;
-mod ring;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -10,7 +10,7 @@ use flightrec_format::abi::probe::{
 use flightrec_format::abi::publisher::ThreadPointerOffsets;
 use flightrec_format::architecture::Architecture;
 
-use super::{Btf, BtfError, ring};
+use super::{Btf, BtfError, io_uring};
 
 /// Looks up every member in the kernel's BTF; the first one that it lacks is the error.
 pub fn read_offsets(btf: &Btf, architecture: Architecture) -> Result<Offsets, BtfError> {
@@ -114,7 +114,7 @@ pub const SOCKET: Group =
 
 /// What an operation of io_uring is.
 pub const RING: Group =
-    Group { global: "RING_OFFSETS", read: |btf| Ok(words(&ring::read_offsets(btf)?)) };
+    Group { global: "RING_OFFSETS", read: |btf| Ok(words(&io_uring::read_offsets(btf)?)) };
 
 /// What a request to a disk is.
 pub const DISK: Group =

@@ -124,7 +124,7 @@ impl Default for Limits {
             idle: Duration::from_mins(1),
             write: Duration::from_secs(10),
             // In any minute a fifth of a CPU, what is had at once and new connections included.
-            readers: Allowance { burst: Duration::from_secs(3), percent: 10 },
+            readers: Allowance { burst: Duration::from_secs(1), percent: 12 },
             door: Allowance { burst: Duration::from_millis(100), percent: 5 },
         }
     }

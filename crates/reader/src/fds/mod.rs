@@ -6,9 +6,9 @@
 //! the recording's snapshots (`settle`), from its last change before one on. Others stay numbers.
 //! So does everything of a process beyond `FILES_MAX` names in all.
 
+mod io_uring;
 mod object;
 mod processes;
-mod ring;
 mod role;
 mod settle;
 mod table;
@@ -111,7 +111,7 @@ pub struct Fds {
     /// Calls that change descriptors, by thread.
     pending: OpenCalls<Pending>,
     /// Operations of io_uring that do.
-    operations: ring::Operations,
+    operations: io_uring::Operations,
     /// What the call, or the operation, that ended last closed, and whose it was.
     closed: Option<(u32, [Named; 1])>,
     files: usize,
@@ -141,7 +141,7 @@ impl Fds {
             tables: FxHashMap::default(),
             next_key: 0,
             pending: OpenCalls::default(),
-            operations: ring::Operations::default(),
+            operations: io_uring::Operations::default(),
             closed: None,
             files: 0,
             rooted: FxHashSet::default(),

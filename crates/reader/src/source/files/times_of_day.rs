@@ -43,7 +43,7 @@ pub(super) fn windows(stretches: &[Stretch], since: Edge, until: Edge, present: 
     let limits = Window { from: edge(since, 0), until: edge(until, u64::MAX) };
     let wall = |edge| if let Edge::Wall(wall) = edge { Some(wall) } else { None };
     let (since, until) = (wall(since), wall(until));
-    if (since, until) == (None, None) {
+    if since.is_none() && until.is_none() {
         return limits.into();
     }
     let from = |(stretch, _, greatest): &Stretch| {

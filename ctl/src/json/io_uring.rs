@@ -7,8 +7,8 @@ use flightrec_reader::pipeline::Operation;
 
 use super::{fields, value};
 use crate::text::devices::Devices;
+use crate::text::io_uring::{makes_descriptor, name_of_fd, path_key};
 use crate::text::number::decimal;
-use crate::text::ring::{makes_descriptor, name_of_fd, path_key};
 
 /// The fields of its row, and `,"file":…,"path":…`
 pub(super) fn submit(submit: &IoSubmit, paths: &[Text], fds: FdNames<'_>, out: &mut Vec<u8>) {
