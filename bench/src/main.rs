@@ -143,7 +143,7 @@ enum Bench {
     },
     /// Compare, byte by byte, what this build and another one say of the same recordings: every
     /// command that reads, over saved, closed, killed and damaged files, a snapshot and a kernel
-    /// dump. 3 minutes.
+    /// dump. 6 minutes.
     Outputs {
         /// The flightd and flightctl of the other build, which records.
         #[arg(long, value_name = "DIR")]

@@ -297,7 +297,8 @@ impl Recording {
         Ok(Some(recording))
     }
 
-    /// Enters into the metadata, or takes out, that walks do not see all threads.
+    /// Enters into the metadata that walks do not see all threads. That over threads was made when
+    /// the recording began; that over descriptors is made by each daemon.
     fn tell_of_namespace(&self) -> Result<(), RecordingError> {
         let rows = [
             (WALK_OF_THREADS, "names and processes of threads of other PID namespaces from before"),
@@ -313,10 +314,13 @@ impl Recording {
             why: "flightd is in a PID namespace of its own: run it in the machine's (hostPID)"
                 .into(),
         });
+        let is_of_now = |of: &Lacking| {
+            of.program == WALK_OF_DESCRIPTORS || self.begun && of.program == WALK_OF_THREADS
+        };
         self.update_meta(|meta| {
-            meta.lacking.retain(|of| rows.iter().all(|(program, _)| of.program != *program));
+            meta.lacking.retain(|of| !is_of_now(of));
             if !self.sees_all_threads() {
-                meta.lacking.extend(lacking);
+                meta.lacking.extend(lacking.into_iter().filter(is_of_now));
             }
         })
     }

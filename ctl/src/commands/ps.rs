@@ -20,7 +20,6 @@ use crate::text::{Options, Renderer};
 use crate::value::{id, session};
 use flightrec_analysis::TaskState;
 use flightrec_cli::note;
-use flightrec_format::meta::WALK_OF_THREADS;
 
 /// Arguments of `ps`.
 #[derive(Debug, clap::Args)]
@@ -173,8 +172,5 @@ fn show(
     }
     output.print(&text)?;
     tell_missing(recording, missing);
-    if let Some(of) = recording.meta.lacking.iter().find(|of| of.program == WALK_OF_THREADS) {
-        note(&format!("the list lacks threads of other PID namespaces: {}", of.why));
-    }
     Ok(if threads.is_empty() { Exit::Nothing } else { Exit::Fine })
 }

@@ -386,6 +386,7 @@ impl<T: Target> Visitor<anyhow::Error> for Dump<'_, T> {
         match written.map_err(|e| output.explain(e)) {
             Ok(()) => {
                 self.narrowing.told(filter, recording.meta.clone());
+                self.complete &= reports.iter().all(Coverage::is_complete);
                 self.told.add(chapter, reports, &windows, &mut wall);
                 self.complete &= !self.told.is_open();
             }

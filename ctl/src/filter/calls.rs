@@ -41,7 +41,10 @@ impl CallNames {
 
     /// Whether there are calls of which the end alone does not tell whether they are wanted.
     pub(super) fn needs_entries(&self) -> bool {
-        self.names.iter().any(|name| beyond(name).is_some())
+        let is_beyond = |name: &str| Number::of(name).is_some_and(Number::is_beyond);
+        let loses = |name: &str| LOSE_NUMBERS.contains(&name);
+        let class = |name: &str| Class::named(name) == Some(Class::Signal);
+        self.names.iter().any(|name| is_beyond(name) || loses(name) || class(name))
     }
 
     /// Looks the names up in a recording's own tables.
@@ -49,10 +52,14 @@ impl CallNames {
         if self.is_empty() {
             return Ok(None);
         }
-        let mut calls = FxHashSet::default();
-        let beyond = self.names.iter().filter_map(|name| beyond(name)).collect();
+        let mut set = CallSet { but: self.but, ..CallSet::default() };
         for name in &self.names {
-            if let Some(number) = unnamed(name) {
+            if name == UNNUMBERED {
+                set.unnumbered = true;
+                continue;
+            }
+            let number = Number::of(name);
+            if let Some(Number { number, own: false }) = number {
                 // In whichever table has no name for it, as `dump` shows it.
                 let nr = u16::try_from(number).ok().filter(|nr| *nr < NR_INVALID);
                 let has = |table: &[Syscall]| table.iter().any(|call| Some(call.nr) == nr);
@@ -62,26 +69,31 @@ impl CallNames {
                     (Abi::Compat, has(&meta.compat)),
                 ];
                 let without = tables.into_iter().filter(|(_, named)| !named);
-                calls.extend(without.filter_map(|(abi, _)| Some((abi, nr?))));
+                set.calls.extend(without.filter_map(|(abi, _)| Some((abi, nr?))));
+                set.beyond.extend([(Abi::Native, number), (Abi::Compat, number)]);
                 continue;
             }
-            let number = name.parse::<u16>().ok();
             let class = Class::named(name);
+            let own = number.and_then(|of| u16::try_from(of.number).ok());
             let mut known = false;
             let mut take = |table: &[Syscall], abis: &[Abi], number: Option<u16>| {
                 let wanted = |call: &&Syscall| match class {
                     Some(class) => class.has(call, arguments(call, meta)),
-                    None => call.name == *name || Some(call.nr) == number,
+                    None => call.name == *name || number == Some(call.nr),
                 };
                 for call in table.iter().filter(wanted) {
                     known = true;
-                    calls.extend(abis.iter().map(|abi| (*abi, call.nr)));
+                    set.calls.extend(abis.iter().map(|abi| (*abi, call.nr)));
+                    if LOSE_NUMBERS.contains(&&*call.name) {
+                        set.loses = abis.first().map(|abi| (*abi, call.nr));
+                    }
                 }
             };
-            take(&meta.native, &[Abi::Native, Abi::X32], number);
+            take(&meta.native, &[Abi::Native, Abi::X32], own);
             take(&meta.compat, &[Abi::Compat], None); // a number means the machine's own table
             if let Some(number) = number {
-                calls.insert((Abi::Native, number));
+                set.calls.extend(own.map(|nr| (Abi::Native, nr)));
+                set.beyond.insert((Abi::Native, number.number));
             } else if !known && class.is_none() {
                 let classes = Class::ALL.map(Class::name);
                 let names = meta.native.iter().chain(&meta.compat).map(|call| call.name.as_str());
@@ -90,19 +102,37 @@ impl CallNames {
                 return Err(FilterError::Syscall { name: name.clone(), hint });
             }
         }
-        Ok(Some(CallSet { calls, beyond, but: self.but }))
+        Ok(Some(set))
     }
 }
 
-/// The number in `syscall_N`, as calls without a name are shown.
-fn unnamed(name: &str) -> Option<i64> {
-    name.strip_prefix("syscall_")?.parse().ok()
+/// Calls whose ends have no number of their own, so that only their beginnings tell it
+/// (`flightrec_reader::pairing`).
+const LOSE_NUMBERS: [&str; 2] = ["rt_sigreturn", "sigreturn"];
+/// What a call is called whose number is not known, or beyond the recorder's tables in a report
+/// ([`flightrec_format::decode::unnamed_call`]).
+const UNNUMBERED: &str = "syscall_?";
+
+/// A system call by its number, as typed.
+#[derive(Debug, Clone, Copy)]
+struct Number {
+    number: u64,
+    /// In the machine's own table (`600`); else in any that has no name for it (`syscall_600`).
+    own: bool,
 }
 
-/// The number of a call that the recorder has no place for in its tables.
-fn beyond(name: &str) -> Option<u64> {
-    let number = unnamed(name).or_else(|| name.parse::<u16>().ok().map(i64::from))?;
-    Some(number as u64).filter(|number| *number >= CALLS as u64)
+impl Number {
+    fn of(name: &str) -> Option<Self> {
+        if let Some(number) = name.strip_prefix("syscall_") {
+            return Some(Self { number: number.parse::<i64>().ok()? as u64, own: false });
+        }
+        Some(Self { number: name.parse().ok()?, own: true })
+    }
+
+    /// Whether the recorder has no place for it in its tables.
+    fn is_beyond(self) -> bool {
+        self.number >= CALLS as u64
+    }
 }
 
 /// A call's arguments; of a 32-bit one without published arguments, those of the call of its name
@@ -113,50 +143,68 @@ pub(super) fn arguments<'m>(call: &'m Syscall, meta: &'m Meta) -> Option<&'m [Ar
 }
 
 /// A set of system calls.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct CallSet {
     calls: FxHashSet<(Abi, u16)>,
-    /// Numbers beyond the recorder's tables: they are the argument of [`NR_INVALID`].
-    beyond: FxHashSet<u64>,
+    /// By numbers that may be beyond the recorder's tables: those are the argument of
+    /// [`NR_INVALID`].
+    beyond: FxHashSet<(Abi, u64)>,
+    /// All of [`NR_INVALID`].
+    unnumbered: bool,
+    /// One of the set whose end has no number.
+    loses: Option<(Abi, u16)>,
     but: bool,
 }
 
 impl CallSet {
-    /// Whether a call is in it; `None`: its number is not known, and may be one of these.
+    /// Whether a call is in it; `None`: the call is an end without its number, and may be of this
+    /// set or not.
     pub(super) fn has(&self, call: &Call) -> Option<bool> {
         if call.nr != NR_INVALID {
             return Some(self.has_number(call.abi, call.nr));
         }
-        let is_named = match call.args.first() {
-            Some(number) if call.nargs > 0 => self.beyond.contains(number),
-            _ if !self.beyond.is_empty() => return None,
-            _ => false,
-        };
+        let is_named = self.unnumbered
+            || match call.args.first() {
+                Some(number) if call.nargs > 0 => self.beyond.contains(&(call.abi, *number)),
+                _ if self.needs_entries() => return None,
+                _ => false,
+            };
         Some(is_named != self.but)
+    }
+
+    /// Whether a call may be in it, of which no more than its number is known.
+    pub(super) fn may_have(&self, call: &Call) -> bool {
+        self.has(call).unwrap_or(self.but)
     }
 
     /// Whether a call of a number may be in it.
     pub(super) fn has_number(&self, abi: Abi, nr: u16) -> bool {
-        if nr == NR_INVALID && !self.beyond.is_empty() {
+        if nr == NR_INVALID && (self.unnumbered || self.needs_entries()) {
             return true;
         }
         self.calls.contains(&(abi, nr)) != self.but
     }
 
-    /// As [`CallNames::needs_entries`].
+    /// Whether it has calls of which the end alone does not tell that.
     pub(super) fn needs_entries(&self) -> bool {
-        !self.beyond.is_empty()
+        self.loses.is_some() || self.beyond.iter().any(|(_, number)| *number >= CALLS as u64)
     }
 
-    /// A call that it has, of one whose number is not known.
+    /// A call that it has, of an end without a number.
     pub(super) fn assumed(&self, call: &Call) -> Option<Call> {
-        let number = if self.but {
-            (CALLS as u64..u64::MAX).find(|number| !self.beyond.contains(number))?
-        } else {
-            *self.beyond.iter().next()?
+        let beyond = |abi, number| {
+            let mut assumed = Call { abi, nargs: 1, ..call.clone() };
+            *assumed.args.first_mut()? = number;
+            Some(assumed)
         };
-        let mut assumed = call.clone();
-        *assumed.args.first_mut()? = number;
-        Some(Call { nargs: 1, ..assumed })
+        if self.but {
+            let other = |number: &u64| !self.beyond.contains(&(call.abi, *number));
+            return beyond(call.abi, (CALLS as u64..u64::MAX).find(other)?);
+        }
+        if let Some((abi, nr)) = self.loses {
+            return Some(Call { abi, nr, ..call.clone() });
+        }
+        let (abi, number) = self.beyond.iter().find(|(_, number)| *number >= CALLS as u64)?;
+        beyond(*abi, *number)
     }
 }

@@ -34,7 +34,7 @@ impl Filter {
             }
             let Some(CallId { nr, abi }) = of.call else { return false };
             let call = Call { nr, abi, nargs: 0, args: [0; 6], strings: Vec::new() };
-            self.calls.as_ref().is_none_or(|calls| calls.has(&call) == Some(true))
+            self.calls.as_ref().is_none_or(|calls| calls.may_have(&call))
                 && self
                     .paths
                     .as_ref()

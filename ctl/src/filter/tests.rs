@@ -191,6 +191,23 @@ fn numbers_without_a_name() {
     assert!(!wants(&but, &entered(beyond(600, 1))) && wants(&but, &entered(beyond(601, 1))));
     let lost = but.doubt(&exited(beyond(0, 0)), CallFacts::default(), &Threads::default());
     assert_eq!(lost, Some(Part::Entries));
+    // In the machine's own table, any number; in none, that of a 32-bit call.
+    let own = filter(FilterSpec { syscall: strings(&["70000"]), ..FilterSpec::default() });
+    assert!(wants(&own, &entered(beyond(70_000, 1))));
+    let compat = entered(Call { abi: Abi::Compat, ..beyond(600, 1) });
+    let by_number = filter(FilterSpec { syscall: strings(&["600"]), ..FilterSpec::default() });
+    let unnamed =
+        filter(FilterSpec { syscall: strings(&["syscall_600"]), ..FilterSpec::default() });
+    assert!(!wants(&by_number, &compat) && wants(&unnamed, &compat));
+    // What reports call it; and a call whose end has no number.
+    let all = filter(FilterSpec { syscall: strings(&["syscall_?"]), ..FilterSpec::default() });
+    assert!(wants(&all, &compat) && wants(&all, &exited(beyond(0, 0))) && all.is_of_ends());
+    for typed in ["rt_sigreturn", "!rt_sigreturn", "%signal"] {
+        let sigreturn = filter(FilterSpec { syscall: strings(&[typed]), ..FilterSpec::default() });
+        let lost = exited(beyond(0, 0));
+        let doubt = sigreturn.doubt(&lost, CallFacts::default(), &Threads::default());
+        assert!(!wants(&sigreturn, &lost) && doubt == Some(Part::Entries), "{typed}: {doubt:?}");
+    }
     // In the tables, and without a name there.
     let in_table =
         filter(FilterSpec { syscall: strings(&["syscall_500"]), ..FilterSpec::default() });

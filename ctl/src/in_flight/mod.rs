@@ -19,6 +19,7 @@ use flightrec_format::abi::record::switch;
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Call};
 use flightrec_format::human::counted;
+use flightrec_format::meta::WALK_OF_THREADS;
 use flightrec_reader::fds::{Fds, Kept};
 use flightrec_reader::source::PageSet;
 
@@ -243,8 +244,11 @@ fn changes(tid: u32, body: Body) -> Vec<(u32, u8, Change)> {
 pub(crate) const WITHOUT_TABLE: &str =
     "the recording's thread table is not in the dump: blocked threads are unknown";
 
-/// Says which threads the table has no place for, as far as that is known.
+/// Says which threads are not in the table, as far as that is known.
 pub(crate) fn tell_missing(recording: &PageSet, missing: Option<&[u32]>) {
+    if let Some(of) = recording.meta.lacking.iter().find(|of| of.program == WALK_OF_THREADS) {
+        note(&format!("threads of other PID namespaces may be missing: {}", of.why));
+    }
     let lost = recording.misplaced();
     if let Some(said) = without_place::said(missing.unwrap_or_default()) {
         note(&said);

@@ -96,6 +96,12 @@ impl WhyPlan {
         !self.subject.is_any() && self.call.is_none() && self.slower_than.is_none()
     }
 
+    /// Whether it names threads by anything but their ids.
+    pub(super) fn asks_who(&self) -> bool {
+        let Subject { pids, comms, units, containers, pods, .. } = &self.subject;
+        !pids.is_empty() || [comms, units, containers, pods].iter().any(|of| !of.is_empty())
+    }
+
     /// The cause of the snapshot that is read, if that is asked about.
     pub(super) fn cause(&self) -> Option<Cause> {
         let is_of = self.of_cause && self.dump.is_none();

@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 
 use flightrec_analysis::why::{Answer, Subject, Traced};
 use flightrec_format::containers::Container;
+use flightrec_format::meta::WALK_OF_THREADS;
 use flightrec_format::trace_context::TraceContext;
 use flightrec_reader::coverage::Coverage;
 use flightrec_reader::memory;
@@ -210,7 +211,12 @@ impl Pass<'_> {
         }
         if !windows.is_empty() {
             self.until = self.until.max(windows.hull().until);
-            let reports = Coverage::of_all(chapter, &windows);
+            let mut reports = Coverage::of_all(chapter, &windows);
+            let rows = recording.meta.lacking.iter();
+            let who = rows.filter(|of| of.program == WALK_OF_THREADS && self.plan.asks_who());
+            for report in &mut reports {
+                report.lacking.extend(who.clone().cloned());
+            }
             self.complete &= reports.iter().all(Coverage::is_complete);
             self.told.add(chapter, reports, &windows, &mut wall);
         }

@@ -2,7 +2,7 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::control::{Request, Response, Status};
-use flightrec_format::meta::{Lacking, Meta, to_json};
+use flightrec_format::meta::{Lacking, Meta, WALK_OF_THREADS, to_json};
 use flightrec_reader::pipeline::testing::enter;
 use tempfile::TempDir;
 
@@ -18,7 +18,8 @@ fn recorder() -> TempDir {
         kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
         ..Lacking::default()
     };
-    let lacking = vec![lacking("migrations", &["migrate"]), lacking("names", &[])];
+    let unseen = Lacking { program: WALK_OF_THREADS.into(), ..lacking("who threads are", &[]) };
+    let lacking = vec![lacking("migrations", &["migrate"]), lacking("names", &[]), unseen];
     let meta = to_json(&Meta { lacking, ..meta() }).unwrap();
     let mut recording = Recording::new();
     recording.push(Lane::Syscall, &enter(NOW - SECOND, 0, 5, 39));
@@ -74,5 +75,36 @@ fn top_says_what_the_kernel_lacks() {
     for args in [&["top", "--once", "--interval", "100ms"][..], &["top", "--last", "10s"]] {
         let said = said(args);
         assert_eq!(said.matches(TOLD).count(), 1, "{args:?}: {said}");
+    }
+}
+
+/// Questions about who threads are can't be answered whole; others can.
+#[test]
+fn who_threads_are_may_not_be_known() {
+    let daemon = recorder();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("saved.flight");
+    let file = file.to_str().unwrap();
+    let runtime = ["--runtime-dir", daemon.path().to_str().unwrap()];
+    let ask = |args: &[&str], of: &[&str]| flightctl(&[of, args].concat());
+    assert!(ask(&["save", "--all", "-o", file], &runtime).status.success());
+    let unknown = "not known: who threads are (";
+    for of in [&runtime[..], &["--state-dir", "/nonexistent"]] {
+        let from = if of == runtime { vec![] } else { vec!["--file", file] };
+        for (args, is_whole) in [
+            (&["dump", "--all", "--strict"][..], true),
+            (&["dump", "--all", "--strict", "--tid", "5"], true),
+            (&["dump", "--all", "--strict", "--comm", "cron"], false),
+            (&["dump", "--all", "--strict", "--pid", "5"], false),
+            (&["report", "calls", "--all", "--comm", "cron"], false),
+            (&["why", "--all", "--pid", "5"], false),
+        ] {
+            let out = ask(&[args, &from].concat(), of);
+            let said = [stdout(&out), stderr(&out)].concat();
+            assert_eq!(said.contains(unknown), !is_whole, "{args:?} {from:?}: {said}");
+            if args.contains(&"--strict") {
+                assert_eq!(out.status.code() == Some(3), !is_whole, "{args:?} {from:?}: {said}");
+            }
+        }
     }
 }

@@ -28,9 +28,9 @@ const OTHERS: u32 = u32::MAX;
 /// user has this id: the kernel's ids end two before.)
 pub(super) const DOOR: u32 = u32::MAX - 1;
 
-/// What each piece of a client's work counts as at least, ns. It wakes a thread up, and the client:
-/// calls, switches and wakeups, whose recording and draining the recorder pays for. 14,000 requests
-/// a second that are refused at once take a quarter of a CPU here, and as much again there.
+/// What each piece of a client's work counts as at least, ns. It takes a wakeup and two switches,
+/// and calls of the client and of flightd, which are recorded and drained. 14,000 requests a second
+/// that are refused at once take a quarter of a CPU in flightd, and as much in the client.
 const PIECE_LEAST: u64 = 100_000;
 
 /// CPU time before a client's work that the client pays for, at most, ns: the thread wakes up, asks

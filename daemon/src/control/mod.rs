@@ -101,7 +101,8 @@ pub struct Limits {
     pub idle: Duration,
     /// For one frame of an answer to be taken.
     pub write: Duration,
-    /// CPU time that the clients of one user may take, unless that may change the budget.
+    /// CPU time that the clients of one user may take, unless that may change the budget; each
+    /// piece of work counts as a wakeup at least.
     pub readers: Allowance,
     /// CPU time that new connections of all of these users may take.
     pub door: Allowance,

@@ -126,11 +126,9 @@ impl Descriptors {
         let begin = clock::mono();
         let mut taken = walk::read(file, self.recording.names())?;
         (taken.begin, taken.end) = (begin, clock::mono());
-        let without_room = taken.left_out;
-        if !self.recording.sees_all_threads() {
-            // How many are not seen is not known.
-            taken.left_out = taken.left_out.saturating_add(1);
-        }
+        // How many are not seen is not known.
+        let unseen = u64::from(!self.recording.sees_all_threads());
+        taken.left_out = taken.left_out.saturating_add(unseen);
         let document = fit::encode(&mut taken, HALF_PAGES * chunks::CHUNK_BYTES);
         let generation = state.generation + 1;
         let pages = pack(self.recording.live().session(), generation, &document).map_err(|e| {
@@ -146,7 +144,7 @@ impl Descriptors {
             cost: 0,
             processes: taken.tables.iter().map(|table| table.processes.len() as u32).sum(),
             descriptors: taken.tables.iter().map(|table| table.files.len() as u32).sum(),
-            left_out: without_room,
+            left_out: taken.left_out.saturating_sub(unseen),
             kept: 0,
         };
         state.kept.push_back(Kept { begin: taken.begin, end: taken.end, pages });

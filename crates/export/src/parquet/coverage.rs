@@ -35,9 +35,12 @@ impl Parquet {
         }
         for of in &report.lacking {
             let what = printable(of.what.as_bytes());
-            for kind in &of.kinds {
+            // Of what is not known of threads, no kind.
+            let kinds = of.kinds.iter().map(Some).chain(of.kinds.is_empty().then_some(None));
+            for kind in kinds {
+                let kind = kind.map(|kind| printable(kind.as_bytes()));
                 rows.time(from).long(until).text("lacking").bool(false).text(None).int(None);
-                rows.text(&*printable(kind.as_bytes())).text(&*what).long(None).text(&**id);
+                rows.text(kind.as_deref()).text(&*what).long(None).text(&**id);
             }
         }
         for of in &report.switched_off {

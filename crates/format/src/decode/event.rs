@@ -246,8 +246,8 @@ pub struct Call {
     pub strings: Vec<Text>,
 }
 
-/// What a system call without a name is called by its number: `syscall_600`; `syscall_?` where that
-/// is the first argument.
+/// What a system call without a name is called: `syscall_600`, by its number; `syscall_?` for
+/// [`NR_INVALID`], whose number is the call's first argument.
 pub fn unnamed_call(nr: u16) -> Cow<'static, str> {
     if nr == NR_INVALID { "syscall_?".into() } else { format!("syscall_{nr}").into() }
 }

@@ -63,7 +63,9 @@ pub struct Coverage {
     pub unknown: Unknown,
     /// Whose events the quiet ring left out of the other gaps, and how many; the busiest first.
     pub left_out: Vec<(u32, u64)>,
-    /// What is asked for and the recorded kernel lacked.
+    /// What is asked for and the recording lacks, wherever it happened: kinds of event that the
+    /// kernel did not have, which leave the window complete; or who threads are
+    /// ([`WALK_OF_THREADS`]), which does not.
     pub lacking: Vec<Lacking>,
     /// Lanes that hold events of the kinds that are asked for, and those that say whose they are.
     asked: [bool; RING_LANES],
@@ -150,7 +152,7 @@ impl Coverage {
     }
 
     /// The report of a window of several stretches, if that is known before they are read: then
-    /// nothing of it is missing.
+    /// nothing of it is missing, but for what [`Self::with_lacking`] adds.
     pub fn foretold(foretold: &Foretold, window: Window) -> Option<Self> {
         let Chapter { recording, clock, .. } = foretold.chapter();
         let sure = foretold.sure();

@@ -127,7 +127,7 @@ impl Show<'_> {
         let Beginning { recording, .. } = beginning;
         let (meta, before) = (recording.meta, recording.totals);
         drop((recording.streams, recording.slots));
-        if let Some(line) = &lacking {
+        for line in &lacking {
             note(line);
         }
         head.extend(lacking.iter().flat_map(|line| self.format.remark(line)));

@@ -114,7 +114,7 @@ impl Feed {
         let (follower, beginning) = Follower::start(&plan.origin, false)?;
         let model = begin(&beginning);
         // Before the screen is taken, and so to be read when it is given back.
-        if let Some(line) = lacking(&coverage::lacking(&beginning.recording.meta)) {
+        for line in lacking(&coverage::lacking(&beginning.recording.meta)) {
             note(&line);
         }
         let interval = nanos(plan.interval);

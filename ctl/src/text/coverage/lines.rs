@@ -342,9 +342,17 @@ fn switched_off(report: &Coverage) -> Option<String> {
     (!all.is_empty()).then(|| format!("{off}: {}", all.join("; ")))
 }
 
-/// `not recorded on this kernel: signals (this kernel has no tracepoint signal:…)`
-pub fn lacking(lacking: &[Lacking]) -> Option<String> {
+/// `not recorded on this kernel: signals (this kernel has no tracepoint signal:…)`, or what is not
+/// known of threads.
+pub fn lacking(lacking: &[Lacking]) -> Vec<String> {
     let one = |of: &Lacking| format!("{} ({})", printable(&of.what), printable(&of.why));
-    let all: Vec<String> = lacking.iter().map(one).collect();
-    (!all.is_empty()).then(|| format!("not recorded on this kernel: {}", all.join("; ")))
+    let line = |of_events: bool, begin: &str| {
+        let rows = lacking.iter().filter(|of| of.kinds.is_empty() != of_events);
+        let all: Vec<String> = rows.map(one).collect();
+        (!all.is_empty()).then(|| format!("{begin}: {}", all.join("; ")))
+    };
+    [line(true, "not recorded on this kernel"), line(false, "not known")]
+        .into_iter()
+        .flatten()
+        .collect()
 }
