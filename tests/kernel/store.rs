@@ -18,7 +18,7 @@ use nix::unistd::{Group, User, gettid};
 use serde_json::Value;
 
 use crate::files::drained;
-use crate::json::valid_dump;
+use crate::json::{valid_dump, valid_dump_or_none};
 use crate::support::{snapshot, start, without_limit};
 use crate::unprivileged::USER;
 
@@ -346,13 +346,8 @@ fn what_was_overwritten_is_counted() {
     assert_eq!(told, missing);
 }
 
-/// An exit after a loss may be of another call than the entry before it: then no duration is told,
-/// unless the thread did not run meanwhile.
-#[test]
-fn no_call_takes_as_long_as_what_is_missing_in_it() {
-    let mut recorder = start(&format!("[rings]\nsyscall = \"64KiB\"\nsched = \"32MiB\"\n{BUSY}"));
-    // What the recorder measured at its start has gone through these rings.
-    drained(&recorder);
+/// A `cat` that waits for its input, and since when; `None`: that it waits was lost.
+fn waiting_cat(recorder: &Recorder) -> Option<(Child, Instant)> {
     let mut cat =
         Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
     let stat = format!("/proc/{}/stat", cat.id());
@@ -367,7 +362,30 @@ fn no_call_takes_as_long_as_what_is_missing_in_it() {
         };
         std::thread::spawn(others).join().expect("calls");
     }
+    drained(recorder);
+    let tid = cat.id().to_string();
+    let events = ["--event", "sys_enter,sys_exit", "--syscall", "read", "--tid", &tid, "--all"];
+    let is_entered = valid_dump_or_none(recorder, &events)
+        .iter()
+        .rfind(|event| event["event"] != "coverage")
+        .is_some_and(|event| event["event"] == "sys_enter");
+    if !is_entered {
+        cat.kill().and_then(|()| cat.wait()).expect("cat");
+    }
+    is_entered.then_some((cat, asleep))
+}
+
+/// An exit after a loss may be of another call than the entry before it: then no duration is told,
+/// unless the thread did not run meanwhile.
+#[test]
+fn no_call_takes_as_long_as_what_is_missing_in_it() {
+    let mut recorder = start(&format!("[rings]\nsyscall = \"64KiB\"\nsched = \"32MiB\"\n{BUSY}"));
+    // What the recorder measured at its start has gone through these rings.
     drained(&recorder);
+    // Others make calls as well: in rings as small as these, the beginning of its wait may be lost.
+    let (mut cat, asleep) = (0..20)
+        .find_map(|_| waiting_cat(&recorder))
+        .expect("the beginning of a wait is in the files");
     let dd: &[&str] = &["dd", "if=/dev/zero", "of=/dev/null", "bs=1"];
     let load = Load::start(&vec![dd; online_cpus().len()]);
     // Each of these sleeps has an entry and an exit that are recorded apart.
