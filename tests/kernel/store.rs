@@ -18,7 +18,7 @@ use nix::unistd::{Group, User, gettid};
 use serde_json::Value;
 
 use crate::files::drained;
-use crate::json::{valid_dump, valid_dump_or_none};
+use crate::json::valid_dump;
 use crate::support::{snapshot, start, without_limit};
 use crate::unprivileged::USER;
 
@@ -365,8 +365,10 @@ fn waiting_cat(recorder: &Recorder) -> Option<(Child, Instant)> {
     drained(recorder);
     let tid = cat.id().to_string();
     let events = ["--event", "sys_enter,sys_exit", "--syscall", "read", "--tid", &tid, "--all"];
-    let is_entered = valid_dump_or_none(recorder, &events)
-        .iter()
+    let dump = recorder.flightctl(&[&["dump", "--format", "jsonl"], &events[..]].concat());
+    let is_entered = String::from_utf8_lossy(&dump.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .rfind(|event| event["event"] != "coverage")
         .is_some_and(|event| event["event"] == "sys_enter");
     if !is_entered {
