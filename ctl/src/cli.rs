@@ -1,5 +1,4 @@
-//! The command line: the one definition of which help, manual pages and completions are made; and
-//! the program, which does what it says.
+//! The command line, from which help, manual pages and completions are made. [`run`] is the program.
 
 use std::process::ExitCode;
 

@@ -42,17 +42,6 @@ pub fn watch() {
     });
 }
 
-/// Gives the kernel back what was freed, before as much is needed again: the threads that read next
-/// have allocation arenas of their own, and do not reuse what others freed.
-pub fn give_back() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: it takes the allocator's own locks, and touches no memory that is in use
-    // (malloc_trim(3)).
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
 /// Bytes that the process has in memory.
 fn resident() -> Option<u64> {
     let pages =

@@ -1,6 +1,6 @@
-//! `flightd`, the flight recorder's daemon, as a library: `main.rs` is only its command line. Public
-//! is what that needs, and what `cargo xtask man`, the benchmarks and the tests of kernels need that
-//! lack something.
+//! `flightd`, the flight recorder's daemon, as a library: `main.rs` is only its command line.
+//!
+//! Public is what `main.rs`, `cargo xtask man`, the benchmarks and `tests/kernel/lacking.rs` need.
 
 #![expect(unreachable_pub, reason = "a module's `pub` is what it offers to the crate")]
 #![allow(rustdoc::private_intra_doc_links, reason = "its documentation is for who changes it")]

@@ -305,7 +305,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
                 reload(options, &mut config, &recording, &keeper.settings());
                 Supervisor::ready();
             }
-            // A thread that dies ends the process with its reason; the recording stays for the next.
+            // A thread that dies ends the process; the recording stays for the next one.
             Some(name) = threads.died() => {
                 recording.leave();
                 anyhow::bail!(

@@ -14,42 +14,19 @@ const SOON: Duration = Duration::from_secs(3);
 /// Wakeups of the sleeper.
 const SLEEPS: usize = 40;
 
-/// For each event that is a switch away from a thread that goes to sleep: the CPU on which the thread
-/// runs next, if it was woken before it had left its CPU, so that no wakeup stands between the two
-/// (`try_to_wake_up` of a thread that is still `on_cpu`).
-fn woken_early(events: &[Event]) -> Vec<Option<u16>> {
-    // Of each thread the event of its own that comes next: the CPU, if it is switched in.
-    let mut next_of: HashMap<u32, Option<u16>> = HashMap::new();
-    let mut early = vec![None; events.len()];
-    for (event, early) in events.iter().zip(&mut early).rev() {
-        match event.body {
-            Body::Switch { prev_state, preempted, next, .. } => {
-                if prev_state != 0 && !preempted {
-                    *early = next_of.get(&event.tid).copied().flatten();
-                }
-                next_of.insert(event.tid, None);
-                next_of.insert(next, Some(event.cpu));
-            }
-            Body::Waking { wakee, .. } => drop(next_of.insert(wakee, None)),
-            _ => {}
-        }
-    }
-    early
-}
-
 /// At each wakeup of the sleeper, its time, and how many threads but `ours` were runnable on `cpu`:
 /// those that the last event of theirs left running or waiting there. The machine has other things
 /// to do as well.
 fn others(events: &[Event], cpu: u16, sleeper: u32, ours: &HashSet<u32>) -> Vec<(u64, usize)> {
     let mut runnable: HashMap<u32, u16> = HashMap::new();
     let mut counts = Vec::new();
-    for (event, woken_on) in events.iter().zip(woken_early(events)) {
+    for event in events {
         match event.body {
             Body::Switch { prev_state, preempted, next, .. } => {
-                let stays = prev_state == 0 || preempted;
-                match woken_on.or(stays.then_some(event.cpu)) {
-                    Some(on) => drop(runnable.insert(event.tid, on)),
-                    None => drop(runnable.remove(&event.tid)),
+                if prev_state == 0 || preempted {
+                    runnable.insert(event.tid, event.cpu);
+                } else {
+                    runnable.remove(&event.tid);
                 }
                 runnable.insert(next, event.cpu);
                 if next == 0 {

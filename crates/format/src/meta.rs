@@ -197,6 +197,20 @@ pub const WALK_OF_THREADS: &str = "walk_tasks:namespace";
 /// The same of the walk over descriptors.
 pub const WALK_OF_DESCRIPTORS: &str = "walk_files:namespace";
 
+impl Lacking {
+    /// Whether it says that some threads are not known ([`WALK_OF_THREADS`]).
+    pub fn is_of_threads(&self) -> bool {
+        self.program == WALK_OF_THREADS
+    }
+}
+
+impl Meta {
+    /// Why some threads are not known; `None`: all are.
+    pub fn unseen_threads(&self) -> Option<&Lacking> {
+        self.lacking.iter().find(|of| of.is_of_threads())
+    }
+}
+
 /// A function of the kernel. In the document: `[at, size, "name"]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u32, u32, String)", into = "(u32, u32, String)")]

@@ -39,7 +39,7 @@ impl CallNames {
         self.names.is_empty()
     }
 
-    /// Whether there are calls of which the end alone does not tell whether they are wanted.
+    /// Whether it names calls that a record of the end alone can't identify.
     pub(super) fn needs_entries(&self) -> bool {
         let is_beyond = |name: &str| Number::of(name).is_some_and(Number::is_beyond);
         let loses = |name: &str| LOSE_NUMBERS.contains(&name);
@@ -172,7 +172,7 @@ impl CallSet {
         Some(is_named != self.but)
     }
 
-    /// Whether a call may be in it, of which no more than its number is known.
+    /// Whether a call may be in it, if only its number is known.
     pub(super) fn may_have(&self, call: &Call) -> bool {
         self.has(call).unwrap_or(self.but)
     }
@@ -185,7 +185,7 @@ impl CallSet {
         self.calls.contains(&(abi, nr)) != self.but
     }
 
-    /// Whether it has calls of which the end alone does not tell that.
+    /// As [`CallNames::needs_entries`].
     pub(super) fn needs_entries(&self) -> bool {
         self.loses.is_some() || self.beyond.iter().any(|(_, number)| *number >= CALLS as u64)
     }

@@ -1,7 +1,7 @@
 //! What the recorded kernel lacked of what is asked for: kinds of event that are not recorded,
 //! wherever they happened.
 
-use flightrec_format::meta::{Lacking, Meta, WALK_OF_THREADS};
+use flightrec_format::meta::{Lacking, Meta};
 use flightrec_reader::kind::Kind;
 
 use super::Filter;
@@ -16,11 +16,9 @@ impl Filter {
             // A kind of a later release can't be asked for by name.
             None => Kind::ALL.into_iter().all(|kind| self.wants_kind(kind)),
         };
-        let wanted = meta.lacking.iter().filter(|lacking| {
-            lacking.kinds.iter().any(is_asked)
-                || lacking.program == WALK_OF_THREADS && self.asks_who()
-        });
-        wanted.cloned().collect()
+        let of_kinds = meta.lacking.iter().filter(|lacking| lacking.kinds.iter().any(is_asked));
+        let of_threads = meta.unseen_threads().filter(|_| self.asks_who());
+        of_kinds.chain(of_threads).cloned().collect()
     }
 
     /// Whether it asks for threads by anything but their ids.
@@ -32,6 +30,8 @@ impl Filter {
 
 #[cfg(test)]
 mod tests {
+    use flightrec_format::meta::WALK_OF_THREADS;
+
     use super::*;
     use crate::filter::{FilterPlan, FilterSpec};
 

@@ -42,7 +42,9 @@ impl FilterPlan {
             // Where something may be missing that tells, all that is there is read.
             let is_long = self.slower_than.is_some_and(|least| least > UNTIMED_NS);
             let only_ends = self.kinds == Kinds::NONE.with(Kind::SysExit);
-            return if self.paths.is_empty() {
+            return if self.calls.needs_entries() {
+                false
+            } else if self.paths.is_empty() {
                 is_long && only_ends
             } else {
                 // The search for paths looks for operations of io_uring itself.

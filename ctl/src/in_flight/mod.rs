@@ -19,7 +19,6 @@ use flightrec_format::abi::record::switch;
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Call};
 use flightrec_format::human::counted;
-use flightrec_format::meta::WALK_OF_THREADS;
 use flightrec_reader::fds::{Fds, Kept};
 use flightrec_reader::source::PageSet;
 
@@ -246,7 +245,7 @@ pub(crate) const WITHOUT_TABLE: &str =
 
 /// Says which threads are not in the table, as far as that is known.
 pub(crate) fn tell_missing(recording: &PageSet, missing: Option<&[u32]>) {
-    if let Some(of) = recording.meta.lacking.iter().find(|of| of.program == WALK_OF_THREADS) {
+    if let Some(of) = recording.meta.unseen_threads() {
         note(&format!("threads of other PID namespaces may be missing: {}", of.why));
     }
     let lost = recording.misplaced();

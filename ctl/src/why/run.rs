@@ -5,7 +5,6 @@ use jiff::tz::TimeZone;
 
 use flightrec_analysis::why::{Answer, Subject, Traced};
 use flightrec_format::containers::Container;
-use flightrec_format::meta::WALK_OF_THREADS;
 use flightrec_format::trace_context::TraceContext;
 use flightrec_reader::coverage::Coverage;
 use flightrec_reader::memory;
@@ -23,7 +22,6 @@ use super::question::{Found, Question};
 use super::{json, text};
 use crate::announce::announce;
 use crate::exit::Exit;
-use crate::guard;
 use crate::options::past::Past;
 use crate::output::Output;
 use crate::text::coverage::Telling;
@@ -144,9 +142,6 @@ fn read<'a>(
     before: u64,
 ) -> Result<Pass<'a>> {
     memory::reserve(memory::beside());
-    if before != 0 {
-        guard::give_back();
-    }
     let mut whole = Pass {
         plan,
         asked,
@@ -212,10 +207,9 @@ impl Pass<'_> {
         if !windows.is_empty() {
             self.until = self.until.max(windows.hull().until);
             let mut reports = Coverage::of_all(chapter, &windows);
-            let rows = recording.meta.lacking.iter();
-            let who = rows.filter(|of| of.program == WALK_OF_THREADS && self.plan.asks_who());
+            let unseen = recording.meta.unseen_threads().filter(|_| self.plan.asks_who());
             for report in &mut reports {
-                report.lacking.extend(who.clone().cloned());
+                report.lacking.extend(unseen.cloned());
             }
             self.complete &= reports.iter().all(Coverage::is_complete);
             self.told.add(chapter, reports, &windows, &mut wall);

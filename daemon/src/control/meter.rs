@@ -28,9 +28,8 @@ const OTHERS: u32 = u32::MAX;
 /// user has this id: the kernel's ids end two before.)
 pub(super) const DOOR: u32 = u32::MAX - 1;
 
-/// What each piece of a client's work counts as at least, ns. It takes a wakeup and two switches,
-/// and calls of the client and of flightd, which are recorded and drained. 14,000 requests a second
-/// that are refused at once take a quarter of a CPU in flightd, and as much in the client.
+/// What each piece of a client's work counts as at least, ns. Beside flightd's CPU time it costs a
+/// wakeup, two switches and calls of both sides, whose events the recorder records and drains.
 const PIECE_LEAST: u64 = 100_000;
 
 /// CPU time before a client's work that the client pays for, at most, ns: the thread wakes up, asks

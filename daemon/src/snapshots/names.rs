@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use flightrec_format::abi::record::Comm;
 use flightrec_format::abi::slot::TaskSlot;
-use flightrec_format::decode::{Body, Event};
+use flightrec_format::decode::{Body, Event, unnamed_call};
 use flightrec_format::live;
 use flightrec_format::meta::Meta;
 use flightrec_format::slots;
@@ -72,7 +72,7 @@ pub fn text(comm: &Comm) -> String {
 pub fn call(meta: &Meta, nr: u16, compat: bool) -> String {
     let table = if compat { &meta.compat } else { &meta.native };
     let found = table.iter().find(|call| call.nr == nr);
-    found.map_or_else(|| format!("#{nr}"), |call| call.name.clone())
+    found.map_or_else(|| unnamed_call(nr).into_owned(), |call| call.name.clone())
 }
 
 /// The name of an error.

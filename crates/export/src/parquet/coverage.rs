@@ -35,7 +35,7 @@ impl Parquet {
         }
         for of in &report.lacking {
             let what = printable(of.what.as_bytes());
-            // Of what is not known of threads, no kind.
+            // Threads that are not known are a row without a kind.
             let kinds = of.kinds.iter().map(Some).chain(of.kinds.is_empty().then_some(None));
             for kind in kinds {
                 let kind = kind.map(|kind| printable(kind.as_bytes()));

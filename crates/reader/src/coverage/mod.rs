@@ -13,7 +13,7 @@ pub use missing_calls::{has_switches_from, holes};
 pub use told::told;
 
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
-use flightrec_format::meta::{Lacking, Meta, SwitchedOff, WALK_OF_THREADS};
+use flightrec_format::meta::{Lacking, Meta, SwitchedOff};
 use flightrec_format::ring::{Gap, LaneStream, Reason, RingCoverage, Scope};
 use flightrec_format::totals::{Totals, lane_of};
 
@@ -65,7 +65,7 @@ pub struct Coverage {
     pub left_out: Vec<(u32, u64)>,
     /// What is asked for and the recording lacks, wherever it happened: kinds of event that the
     /// kernel did not have, which leave the window complete; or who threads are
-    /// ([`WALK_OF_THREADS`]), which does not.
+    /// ([`Lacking::is_of_threads`]), which does not.
     pub lacking: Vec<Lacking>,
     /// Lanes that hold events of the kinds that are asked for, and those that say whose they are.
     asked: [bool; RING_LANES],
@@ -180,7 +180,7 @@ impl Coverage {
 
     /// Whether every event of the window is there that is asked for.
     pub fn is_complete(&self) -> bool {
-        let is_who_known = || self.lacking.iter().all(|of| of.program != WALK_OF_THREADS);
+        let is_who_known = || !self.lacking.iter().any(Lacking::is_of_threads);
         self.disputed_by.is_empty()
             && is_who_known()
             && self

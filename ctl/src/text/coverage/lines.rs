@@ -342,8 +342,8 @@ fn switched_off(report: &Coverage) -> Option<String> {
     (!all.is_empty()).then(|| format!("{off}: {}", all.join("; ")))
 }
 
-/// `not recorded on this kernel: signals (this kernel has no tracepoint signal:…)`, or what is not
-/// known of threads.
+/// `not recorded on this kernel: signals (this kernel has no tracepoint signal:…)`, and a line for
+/// threads that are not known.
 pub fn lacking(lacking: &[Lacking]) -> Vec<String> {
     let one = |of: &Lacking| format!("{} ({})", printable(&of.what), printable(&of.why));
     let line = |of_events: bool, begin: &str| {
