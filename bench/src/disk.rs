@@ -1,8 +1,8 @@
 //! What history takes on disk, and what writing it costs: a compile mix, recorded, then stored as
 //! `flightd` stores it.
 //!
-//! What is counted is the blocks of pages: of calls, scheduling, task life, samples and stacks. The
-//! search index of a file, of at most 2 % of it, and the sums of minutes are not in it.
+//! What is counted is the blocks of pages, with their summaries: of calls, scheduling, task life,
+//! samples and stacks. The sums of minutes are not in it.
 //!
 //! Every round records the mix twice, with the strings of system calls and without. What the
 //! strings take is the difference of two recordings, not a guess.
@@ -68,7 +68,7 @@ pub(super) fn run(args: DiskArgs) -> Result<()> {
     }
     println!(
         "A compile mix on {} CPUs, zstd level {}; an entry and an exit count as two events; \
-             without search indexes (at most 2 % more) and sums.",
+             without sums.",
         flightrec_tests::online_cpus().len(),
         args.level
     );

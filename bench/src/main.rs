@@ -121,6 +121,12 @@ enum Bench {
         /// Leave the files in DIR.
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
+        /// All events in one file that was not closed, as after a kill -9 of flightd.
+        #[arg(long)]
+        killed: bool,
+        /// Drop the files from the page cache before each question.
+        #[arg(long)]
+        cold: bool,
         /// Print one JSON object instead of a table.
         #[arg(long)]
         json: bool,
@@ -239,8 +245,9 @@ fn run(bench: Bench) -> Result<()> {
             }
             run_command(&mut command)
         }
-        Bench::Search { events, rounds, keep, json } => {
-            search(events, rounds, keep.as_deref(), json)
+        Bench::Search { events, rounds, keep, killed, cold, json } => {
+            let flags = [("--killed", killed), ("--cold", cold), ("--json", json)];
+            search(events, rounds, keep.as_deref(), &flags)
         }
         Bench::Export { rounds, file } => export::run(rounds, file.as_deref()),
         Bench::Why { windows } => why::run(windows),
@@ -264,11 +271,11 @@ fn memory(mutations: u64, blocks: Option<usize>, only: Option<&str>) -> Result<(
 }
 
 /// Narrow questions, beside DuckDB where it is installed (tests/judges/parquet/setup.sh).
-fn search(events: u64, rounds: usize, keep: Option<&Path>, json: bool) -> Result<()> {
+fn search(events: u64, rounds: usize, keep: Option<&Path>, flags: &[(&str, bool)]) -> Result<()> {
     let mut command = of_flightctl("bench_search")?;
     let (events, rounds) = (events.to_string(), rounds.to_string());
     command.args(["--events", &events, "--rounds", &rounds]);
-    command.args(json.then_some("--json"));
+    command.args(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
     if let Some(keep) = keep {
         command.arg("--keep").arg(keep);
     }

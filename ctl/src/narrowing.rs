@@ -60,7 +60,7 @@ impl Narrowing {
         !self.filter.can_doubt() || self.filter.is_narrow()
     }
 
-    /// What was left out of calls only their pages tell, or search indexes.
+    /// What was left out of calls only their pages tell, or summaries of blocks.
     pub fn doubts(&self) -> bool {
         self.filter.can_doubt()
     }

@@ -27,7 +27,6 @@ mod devices;
 mod dir;
 mod drain;
 mod function_names;
-mod indexer;
 pub mod load;
 mod lockdown;
 mod machine;

@@ -381,8 +381,7 @@ pub struct Status {
     pub tracepoints: Vec<TracepointStatus>,
 }
 
-/// Sums of minutes, and the search indexes that the same thread makes. Counters count from the
-/// daemon's start.
+/// Sums of minutes. Counters count from the daemon's start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct SumsStatus {
     /// Whether any are made.
@@ -399,10 +398,6 @@ pub struct SumsStatus {
     pub files: u64,
     /// Bytes that they take.
     pub bytes: u64,
-    /// Search indexes of the files.
-    pub indexes: u64,
-    /// Bytes that they take.
-    pub index_bytes: u64,
     /// Events that were added up.
     pub events: u64,
     /// Time of which the events were deleted before they were added up, ns.
@@ -410,7 +405,7 @@ pub struct SumsStatus {
     /// Whether more CPU time than usual is taken, as events that are not added up would be deleted
     /// soon.
     pub hurries: bool,
-    /// CPU time of making sums and indexes, ns; a part of [`Status::daemon_cpu`].
+    /// CPU time of making sums, ns; a part of [`Status::daemon_cpu`].
     pub cpu: u64,
 }
 

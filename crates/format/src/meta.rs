@@ -7,6 +7,7 @@
 //! that the present one does not use, so that a reader, or a crash, at any moment finds a whole
 //! one.
 
+mod arguments;
 mod lanes;
 mod tracepoint;
 
@@ -20,6 +21,7 @@ use thiserror::Error;
 use crate::abi::page::{Lane, PAGE_SIZE};
 use crate::chunks::{self, Chunks, TooLarge};
 pub use crate::chunks::{CHUNK_BYTES, first_page};
+pub use arguments::{is_descriptor, is_directory, is_path};
 pub use lanes::{KindMeta, LaneMeta, Lanes};
 pub use tracepoint::{Field, Mask, Place, Tracepoint, ValueForm, ValueNames};
 

@@ -11,10 +11,8 @@ use flightrec_format::abi::pointee::Shape;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Body, Event, Text};
 use flightrec_format::descriptors::{Ends, Object, Snapshot};
-use flightrec_format::meta::{Meta, Syscall};
+use flightrec_format::meta::{Meta, Syscall, is_path};
 use rustc_hash::FxHashSet;
-
-use crate::names::is_path;
 
 /// Which strings that programs gave the kernel are kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

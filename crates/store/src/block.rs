@@ -1,5 +1,5 @@
 //! Blocks: what a file consists of. A header in a skippable frame, then the content, one zstd
-//! frame.
+//! frame, then, of a block of pages, what is in it ([`crate::summary`]), in a skippable frame.
 
 use flightrec_format::abi::page::Lane;
 
@@ -93,6 +93,8 @@ pub struct BlockHeader {
     pub pages: u16,
     /// What its pages tell of the wall clock; `None` in other kinds, and where no page tells it.
     pub clocks: Option<Clocks>,
+    /// Bytes of the frame after that, with its summary; 0: there is none.
+    pub summary_len: u32,
 }
 
 /// A block and where it is.
@@ -117,9 +119,14 @@ impl BlockRef {
         self.offset.saturating_add(HEAD as u64)
     }
 
+    /// Where its data end, and its summary begins.
+    pub fn summary(&self) -> u64 {
+        self.data().saturating_add(u64::from(self.header.data_len))
+    }
+
     /// Where the next block begins.
     pub fn end(&self) -> u64 {
-        self.data().saturating_add(u64::from(self.header.data_len))
+        self.summary().saturating_add(u64::from(self.header.summary_len))
     }
 }
 
@@ -127,7 +134,8 @@ impl BlockRef {
 pub(crate) enum FoundBlock {
     /// A block.
     Block(BlockHeader),
-    /// One of a kind that is newer than this release; its data's length.
+    /// One of a kind that is newer than this release; the length of its data and of what follows
+    /// them.
     Unknown(u32),
 }
 
@@ -144,7 +152,7 @@ impl BlockHeader {
         content.extend(self.pages.to_le_bytes());
         content.extend(self.session.to_le_bytes());
         content.extend(self.number.to_le_bytes());
-        content.extend([0; 4]);
+        content.extend(self.summary_len.to_le_bytes());
         for word in [self.first, self.last, self.events] {
             content.extend(word.to_le_bytes());
         }
@@ -170,13 +178,13 @@ impl BlockHeader {
         }
         let ([kind, lane], pages) = (fields.array()?, fields.u16()?);
         let (session, number) = (fields.u64()?, fields.u32()?);
-        fields.skip(4)?;
+        let summary_len = fields.u32()?;
         let (first, last, events) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let (raw_len, data_len, data_crc) = (fields.u32()?, fields.u32()?, fields.u32()?);
         let clocks = Clocks::take(&mut fields);
         let lane = if lane == NO_LANE { Some(None) } else { Lane::from_u8(lane).map(Some) };
         let (Some(kind), Some(lane)) = (Kind::from_u8(kind), lane) else {
-            return Some(FoundBlock::Unknown(data_len));
+            return Some(FoundBlock::Unknown(data_len.saturating_add(summary_len)));
         };
         let header = Self {
             kind,
@@ -191,6 +199,7 @@ impl BlockHeader {
             data_crc,
             pages,
             clocks,
+            summary_len,
         };
         Some(FoundBlock::Block(header))
     }

@@ -14,15 +14,16 @@ use zstd::bulk::Compressor;
 use crate::block::{BlockHeader, HEAD, Kind, PAGES_MAX, RAW_MAX};
 use crate::checkpoint::Checkpoint;
 use crate::clocks::Clocks;
-use crate::columns::Encoder;
-use crate::{columns, frame, snapshot};
+use crate::columns::{Encoder, Open};
+use crate::summary::BlockSummary;
+use crate::{columns, frame, snapshot, summary};
 
 /// A block that is ready to be written.
 #[derive(Debug)]
 pub struct Block {
     /// Its header; session and number are the file's to give.
     pub(crate) header: BlockHeader,
-    /// Room for the header, then the data.
+    /// Room for the header, then the data, then the summary.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -36,12 +37,25 @@ impl Block {
     pub fn events(&self) -> u64 {
         self.header.events
     }
+
+    /// The same with another summary, or none.
+    #[must_use]
+    pub fn with_summary(mut self, summary: Option<&BlockSummary>) -> Self {
+        self.bytes.truncate(HEAD + self.header.data_len as usize);
+        let end = self.bytes.len();
+        if let Some(summary) = summary {
+            summary::put(summary, self.header.data_crc, &mut self.bytes);
+        }
+        self.header.summary_len = (self.bytes.len() - end) as u32;
+        self
+    }
 }
 
 /// Makes blocks, with one set of buffers.
 pub struct Coder {
     compressor: Compressor<'static>,
     encoder: Encoder,
+    open: Open,
     raw: Vec<u8>,
 }
 
@@ -76,7 +90,8 @@ impl Coder {
         let mut compressor = Compressor::new(level)?;
         compressor.include_checksum(true)?;
         compressor.include_contentsize(true)?;
-        Ok(Self { compressor, encoder: Encoder::new(), raw: Vec::new() })
+        let (encoder, open) = (Encoder::new(), Open::default());
+        Ok(Self { compressor, encoder, open, raw: Vec::new() })
     }
 
     /// The recording's metadata.
@@ -84,6 +99,7 @@ impl Coder {
         let text = meta::to_json(meta).map_err(io::Error::other)?;
         self.raw.clear();
         self.raw.extend(text.as_bytes());
+        self.encoder.know(Some(meta));
         self.block(About::at(Kind::Meta, now))
     }
 
@@ -121,7 +137,11 @@ impl Coder {
             about.events = about.events.saturating_add(summary.counts.total());
         }
         about.first = about.first.min(about.last);
-        Ok((self.block(about)?, summaries))
+        let block = self.block(about)?;
+        let data_len = block.header.data_len as usize;
+        let sight = self.encoder.sight(&mut self.open);
+        let summary = sight.map(|sight| summary::summary(&summaries, sight, data_len));
+        Ok((block.with_summary(summary.as_ref()), summaries))
     }
 
     /// The threads that live at a moment, from pages of the table: as many blocks as they take.
@@ -195,6 +215,7 @@ impl Coder {
             data_crc,
             pages,
             clocks,
+            summary_len: 0,
         };
         Ok(Block { header, bytes })
     }

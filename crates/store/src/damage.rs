@@ -21,6 +21,8 @@ pub enum What {
     Content(String),
     /// The index or the trailer can't be read; the blocks' own headers are used instead.
     Index,
+    /// What a block's summary says is damaged, or not so; the block itself is used instead.
+    Summary,
     /// The system can't read the file there.
     Io(String),
     /// More blocks than a file may have.
@@ -65,6 +67,9 @@ impl fmt::Display for Damage {
                 write!(f, "at {offset}: a block of {bytes} bytes can't be decoded: {why}")?;
             }
             What::Index => write!(f, "at {offset}: the index is damaged; nothing is lost by it")?,
+            What::Summary => {
+                write!(f, "at {offset}: the summary of a block is damaged; nothing is lost by it")?;
+            }
             What::Io(why) => write!(f, "at {offset}: {bytes} bytes can't be read: {why}")?,
             What::TooMany => write!(
                 f,

@@ -7,8 +7,6 @@ use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
 
-use crate::search;
-
 /// Access to directories: owner everything, group may look.
 const DIR_MODE: u32 = 0o750;
 /// Access to files: owner writes, group reads.
@@ -36,7 +34,7 @@ pub trait Disk: Send + std::fmt::Debug {
     fn create(&self, path: &Path) -> io::Result<Box<dyn Handle>>;
     /// To sync a directory's names.
     fn dir_syncer(&self, path: &Path) -> io::Result<Box<dyn Syncer>>;
-    /// Deletes a file and its search index, and their directory if that is then empty.
+    /// Deletes a file, and its directory if that is then empty.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Bytes that are free on the file system of a directory.
     fn free(&self, dir: &Path) -> io::Result<u64>;
@@ -93,7 +91,6 @@ impl Disk for SystemDisk {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }
-        search::remove(path)?;
         if let Some(dir) = path.parent() {
             // Only an empty one goes; one that is not is the usual case.
             let _ = std::fs::remove_dir(dir);

@@ -61,7 +61,7 @@ pub(crate) fn put(blocks: &[BlockRef], session: u64, offset: u64, out: &mut Vec<
         for word in [header.first, header.last, header.events] {
             content.extend(word.to_le_bytes());
         }
-        for word in [header.raw_len, header.data_len, header.data_crc, 0] {
+        for word in [header.raw_len, header.data_len, header.data_crc, header.summary_len] {
             content.extend(word.to_le_bytes());
         }
         Clocks::put(header.clocks, &mut content);
@@ -112,7 +112,7 @@ fn parse_entry(bytes: &[u8], session: u64) -> Option<BlockRef> {
     let number = fields.u32()?;
     let (first, last, events) = (fields.u64()?, fields.u64()?, fields.u64()?);
     let (raw_len, data_len, data_crc) = (fields.u32()?, fields.u32()?, fields.u32()?);
-    fields.skip(4)?;
+    let summary_len = fields.u32()?;
     let clocks = Clocks::take(&mut fields);
     let lane = if lane == 0xff { Some(None) } else { Lane::from_u8(lane).map(Some) };
     let (kind, lane) = (Kind::from_u8(kind)?, lane?);
@@ -129,6 +129,7 @@ fn parse_entry(bytes: &[u8], session: u64) -> Option<BlockRef> {
         data_crc,
         pages,
         clocks,
+        summary_len,
     };
     Some(BlockRef { offset, header })
 }

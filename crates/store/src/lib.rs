@@ -6,8 +6,7 @@
 //! - Each is a valid zstd stream: headers and index in skippable frames, content in frames of their
 //!   own ([`header`], [`block`], [`index`]). Every part has a checksum, and is read without the
 //!   others.
-//! - Beside a file that was closed stands its search index, which can be made again at any time
-//!   ([`search`]).
+//! - After the data of a block of pages stands what is in it ([`summary`]).
 //! - [`StoreWriter`] alone makes files, appends, and deletes the oldest. It never changes what is
 //!   written: after any fault it goes on in a new file.
 //! - [`FileReader`] takes any bytes, changes nothing, and says what is missing.
@@ -19,6 +18,7 @@ pub mod checkpoint;
 pub mod clocks;
 pub mod coder;
 pub mod columns;
+mod components;
 pub mod content;
 pub mod damage;
 pub mod dir;
@@ -30,13 +30,14 @@ pub mod header;
 pub mod index;
 pub mod limits;
 mod lock;
+mod missing;
 pub mod reader;
 pub mod retention;
-pub mod search;
 mod slice;
 pub mod snapshot;
 pub mod snapshots;
 pub mod store_writer;
+pub mod summary;
 pub mod verify;
 mod walk;
 pub mod writer;

@@ -17,6 +17,7 @@ use crate::error::StoreError;
 use crate::fields::FRAME_HEAD;
 use crate::header::{self, FileHeader, unknown_features};
 use crate::index::{self, INDEX_MAX, TRAILER, Trailer};
+use crate::summary::{self, BlockSummary, SUMMARY_MAX};
 use crate::walk::{Walk, Walker};
 
 /// An open file. Opening reads its header, and its index or else the headers of its blocks; nothing
@@ -148,6 +149,17 @@ impl FileReader {
         PagesReader::default().read(self, block, Contents::All)
     }
 
+    /// What is in a block of pages; `None`: it has no summary, or one that is damaged, and may hold
+    /// anything.
+    pub fn summary(&self, block: &BlockRef) -> Option<BlockSummary> {
+        let length = block.header.summary_len as usize;
+        if length == 0 || length > SUMMARY_MAX {
+            return None;
+        }
+        let frame = read_up_to(&self.file, block.summary(), length).ok()?;
+        summary::parse(&frame, block.header.data_crc)
+    }
+
     /// Whether a block's data are what was written, by their checksum; they are not decompressed.
     /// `buffer`: any, for the data.
     pub fn is_sound(&self, block: &BlockRef, buffer: &mut Vec<u8>) -> bool {
@@ -178,16 +190,18 @@ impl FileReader {
 
     /// A block as it is, for another file of the same session ([`crate::FileWriter::push`]).
     pub fn block(&self, block: &BlockRef) -> Result<Block, Damage> {
-        let mut bytes = vec![0; HEAD + block.header.data_len.min(DATA_MAX as u32) as usize];
-        let data = bytes.get_mut(HEAD..).unwrap_or_default();
-        self.load(block, data)?;
-        if crc32fast::hash(data) != block.header.data_crc {
+        let length = block.header.data_len.min(DATA_MAX as u32) as usize;
+        let summary = block.header.summary_len.min(SUMMARY_MAX as u32) as usize;
+        let mut bytes = vec![0; HEAD + length + summary];
+        let rest = bytes.get_mut(HEAD..).unwrap_or_default();
+        self.load(block, rest)?;
+        if rest.get(..length).map(crc32fast::hash) != Some(block.header.data_crc) {
             return Err(damaged(block, What::Checksum));
         }
         Ok(Block { header: block.header, bytes })
     }
 
-    /// Reads a block's data.
+    /// Reads a block's data, and as much after them as there is room for.
     fn load(&self, block: &BlockRef, data: &mut [u8]) -> Result<(), Damage> {
         if block.header.data_len as usize > DATA_MAX {
             let what = format!("{} bytes are more than a block takes", block.header.data_len);

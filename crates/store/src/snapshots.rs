@@ -20,7 +20,6 @@ use crate::content::Content;
 use crate::dir::EXTENSION;
 use crate::error::StoreError;
 use crate::reader::FileReader;
-use crate::search;
 use crate::snapshot::About;
 
 /// Name of the directory in the state directory.
@@ -171,7 +170,6 @@ pub fn remove(entry: &Entry) -> io::Result<()> {
     // It may have neither.
     drop(fs::remove_file(entry.path.with_extension(REPEATS)));
     drop(fs::remove_file(page(&entry.path)));
-    search::remove(&entry.path)?;
     fs::remove_file(&entry.path)
 }
 
@@ -216,10 +214,8 @@ mod tests {
         assert_eq!(repeats(&newest.path), Repeats { count: 8, last: 6 });
         fs::write(page(&newest.path), [0; 1000]).unwrap();
         assert_eq!(list(dir.path()).unwrap()[0].bytes, newest.bytes + 1000);
-        fs::write(search::path(&newest.path), "an index").unwrap();
         remove(newest).unwrap();
         assert!(!page(&newest.path).exists());
-        assert!(!search::path(&newest.path).exists(), "its index goes with it");
         assert_eq!((ids(), repeats(&newest.path)), (vec!["b".to_owned()], Repeats::default()));
     }
 }

@@ -17,6 +17,7 @@ use crate::damage::{Damage, What};
 use crate::error::StoreError;
 use crate::header::FileHeader;
 use crate::reader::FileReader;
+use crate::summary::Summarizer;
 
 /// Most gaps of a file that are told one by one.
 pub const GAPS_MAX: usize = 65_536;
@@ -95,8 +96,24 @@ impl Verifier {
             gaps: Vec::new(),
             lost: 0,
         };
+        let mut summaries = Summarizer::new(None);
         for block in reader.blocks() {
-            match reader.read(block).and_then(|content| self.content(block, content, &mut report)) {
+            let content = reader.read(block);
+            match &content {
+                Ok(Content::Meta(meta)) => summaries = Summarizer::new(Some(meta)),
+                Ok(Content::Pages(pages)) if block.header.summary_len != 0 => {
+                    // Of a call that began before the block, the summary may know more than this.
+                    let made = summaries.of(pages, block.header.data_len as usize);
+                    let of = reader.summary(block).zip(made);
+                    if !of.is_some_and(|(of, made)| of.holds(&made)) {
+                        let (offset, bytes) = (block.summary(), block.header.summary_len.into());
+                        let what = What::Summary;
+                        report.damage.push(Damage { offset, bytes, what, block: None });
+                    }
+                }
+                _ => {}
+            }
+            match content.and_then(|content| self.content(block, content, &mut report)) {
                 Ok(()) => report.blocks += 1,
                 Err(damage) => report.damage.push(damage),
             }

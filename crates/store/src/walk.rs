@@ -1,11 +1,12 @@
 //! Finding the blocks of a file that has no index: from header to header, and after damage by
 //! their tag.
 
+use std::cmp::Ordering;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::block::{self, BLOCKS_MAX, BlockRef, FoundBlock, HEAD};
+use crate::block::{self, BLOCKS_MAX, BlockHeader, BlockRef, FoundBlock, HEAD};
 use crate::damage::{Damage, What};
 use crate::fields::{FRAME_HEAD, frame_len};
 use crate::index;
@@ -74,6 +75,20 @@ impl<'a> Walker<'a> {
             self.walk.blocks.push(block);
             return Ok(end);
         }
+        let data_end = block.summary();
+        if data_end < end && data_end <= self.size && self.is_intact(&block)? {
+            // Its data are whole; its summary, or what comes after, is not.
+            let header = BlockHeader { summary_len: 0, ..block.header };
+            self.walk.blocks.push(BlockRef { header, ..block });
+            let next = self.next(data_end)?;
+            let what = match next.cmp(&end) {
+                Ordering::Less => What::Cut,
+                Ordering::Equal => What::Summary,
+                Ordering::Greater => What::Bytes,
+            };
+            self.damaged(data_end, next, what, None);
+            return Ok(next);
+        }
         // Bytes are missing in it, or after it: what comes next may stand anywhere after its
         // header.
         let next = self.next(block.data())?;
@@ -108,7 +123,7 @@ impl<'a> Walker<'a> {
     /// The block header at an offset: of this session, and after the blocks before.
     fn found(&self, at: u64) -> io::Result<Option<FoundBlock>> {
         let Some(head) = self.read::<HEAD>(at)? else { return Ok(None) };
-        Ok(block::BlockHeader::parse(&head).filter(|found| match found {
+        Ok(BlockHeader::parse(&head).filter(|found| match found {
             FoundBlock::Block(header) => {
                 let last = self.walk.blocks.last().map(|block| block.header.number);
                 self.session.is_none_or(|session| session == header.session)
@@ -141,8 +156,8 @@ impl<'a> Walker<'a> {
         let mut hasher = crc32fast::Hasher::new();
         let mut buffer = vec![0; WINDOW.min(block.header.data_len as usize)];
         let mut at = block.data();
-        while at < block.end() {
-            let length = buffer.len().min((block.end() - at) as usize);
+        while at < block.summary() {
+            let length = buffer.len().min((block.summary() - at) as usize);
             let window = buffer.get_mut(..length).unwrap_or_default();
             self.file.read_exact_at(window, at)?;
             hasher.update(window);

@@ -17,6 +17,7 @@ use flightrec_format::part::PROVISIONAL_NS;
 use flightrec_store::{
     Checkpoint, Limits, Now, Opening, Options, RingMark, State, Store, StoreWriter,
 };
+use nix::fcntl::PosixFadviseAdvice;
 use serde::{Deserialize, Serialize};
 
 pub(crate) const CPUS: u16 = 2;
@@ -97,12 +98,14 @@ impl Opening for Beginning {
 
 /// Writes a store of at least so many events into an empty directory, as the daemon does: one
 /// thread makes events, `rate` a second, this one files. `processes`: those that are there before.
+/// `killed`: all go to one file, which is not closed.
 pub(crate) fn make(
     dir: &Path,
     events: u64,
     rate: u64,
     turn: Turn,
     processes: Vec<u32>,
+    killed: bool,
 ) -> Result<Made> {
     let mut beginning = Beginning { processes, at: STARTED };
     ensure!(fs::read_dir(dir)?.next().is_none(), "{}: not empty", dir.display());
@@ -127,7 +130,7 @@ pub(crate) fn make(
         keep_free: 0,
         keep_at_least: 0,
         max_age: None,
-        file_size: FILE,
+        file_size: if killed { u64::MAX } else { FILE },
         file_age: None,
     };
     let (state_dir, boot_id, session) = (dir.into(), BOOT, SESSION);
@@ -159,7 +162,8 @@ pub(crate) fn make(
         made.span = end.time - STARTED;
     }
     let end = now(STARTED + made.span + PROVISIONAL_NS);
-    if let Some(job) = writer.close(&mut beginning, end) {
+    let job = if killed { writer.sync(end) } else { writer.close(&mut beginning, end) };
+    if let Some(job) = job {
         writer.synced(job.run(), end);
     }
     drop(from);
@@ -175,6 +179,16 @@ pub(crate) fn make(
 pub(crate) fn warm(dir: &Path) -> Result<()> {
     for file in Store::open(dir)?.all() {
         std::io::copy(&mut File::open(&file.path)?, &mut std::io::sink())?;
+    }
+    Ok(())
+}
+
+/// Has every file out of the page cache.
+pub(crate) fn cool(dir: &Path) -> Result<()> {
+    for file in Store::open(dir)?.all() {
+        let file = File::open(&file.path)?;
+        file.sync_all()?;
+        nix::fcntl::posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
     }
     Ok(())
 }

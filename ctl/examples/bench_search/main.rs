@@ -1,8 +1,11 @@
 //! How long `flightctl` searches hours of a recording: at least 75 million made-up events in files,
-//! asked seven narrow questions and one about all of them; time and most memory of each.
+//! asked nine narrow questions and one about all of them; time and most memory of each.
 //!
 //! `cargo run --release -p flightctl --example bench_search -- FLIGHTCTL [--json] [--events N]
-//! [--rounds N] [--keep DIR] [--duckdb PYTHON]`
+//! [--rounds N] [--keep DIR] [--killed] [--cold] [--duckdb PYTHON]`
+//!
+//! With `--killed`, all events are in one file that was never closed, as after a `kill -9` of the
+//! recorder. With `--cold`, the files are dropped from the page cache before each question.
 //!
 //! With a Python that has DuckDB, the same is asked of the same events in Parquet files.
 
@@ -83,6 +86,18 @@ const QUESTIONS: &[Question] = &[
         finds: true,
     },
     Question {
+        name: "slower than 1 s",
+        args: &["dump", "--slower-than", "1s"],
+        sql: "select * from calls where dur_ns >= 1000000000",
+        finds: true,
+    },
+    Question {
+        name: "slow opens",
+        args: &["dump", "--syscall", "openat", "--slower-than", "100ms"],
+        sql: "select * from calls where name = 'openat' and dur_ns >= 100000000",
+        finds: false,
+    },
+    Question {
         name: "all execs",
         args: &["dump", "--event", "exec"],
         sql: "select * from events where kind = 'exec'",
@@ -111,6 +126,10 @@ struct Options {
     events: u64,
     rounds: usize,
     keep: Option<PathBuf>,
+    /// The recorder was killed: there is one file, and it was not closed.
+    killed: bool,
+    /// The files are not in the page cache.
+    cold: bool,
     /// A Python with DuckDB.
     duckdb: Option<PathBuf>,
     /// Only make the recording, here.
@@ -122,18 +141,24 @@ impl Options {
         let mut args = std::env::args().skip(1);
         let flightctl = args.next().context("name the flightctl to measure")?.into();
         let (events, rounds, keep) = (EVENTS, 3, None);
+        let (json, killed, cold) = (false, false, false);
+        let (duckdb, make) = (None, None);
         let mut options =
-            Self { flightctl, json: false, events, rounds, keep, duckdb: None, make: None };
+            Self { flightctl, json, events, rounds, keep, killed, cold, duckdb, make };
         while let Some(arg) = args.next() {
             let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
             match arg.as_str() {
                 "--json" => options.json = true,
+                "--killed" => options.killed = true,
+                "--cold" => options.cold = true,
                 "--events" => options.events = value()?.parse()?,
                 "--rounds" => options.rounds = value()?.parse::<usize>()?.max(1),
                 "--keep" => options.keep = Some(value()?.into()),
                 "--duckdb" => options.duckdb = Some(value()?.into()),
                 "--make" => options.make = Some(value()?.into()),
-                other => bail!("{other}: not --json, --events, --rounds, --keep or --duckdb"),
+                other => bail!(
+                    "{other}: not --json, --events, --rounds, --keep, --killed, --cold or --duckdb"
+                ),
             }
         }
         Ok(options)
@@ -145,7 +170,7 @@ fn main() -> Result<()> {
     if let Some(dir) = &options.make {
         let workers = |cpu| (0..THREADS as u32).map(move |thread| first(cpu) + thread);
         let processes = (0..made::CPUS).flat_map(workers).collect();
-        let made = made::make(dir, options.events, RATE, turn, processes)?;
+        let made = made::make(dir, options.events, RATE, turn, processes, options.killed)?;
         println!("{}", serde_json::to_string(&made)?);
         return Ok(());
     }
@@ -156,7 +181,6 @@ fn main() -> Result<()> {
     let dir = options.keep.as_deref().unwrap_or(scratch.path());
     std::fs::create_dir_all(dir)?;
     let made = make_apart(&options, dir)?;
-    index(&options.flightctl, dir)?;
     made::warm(dir)?;
     let mut answers = Vec::new();
     for question in QUESTIONS {
@@ -178,16 +202,6 @@ fn main() -> Result<()> {
         }
     }
     report(&options, &made, &answers);
-    Ok(())
-}
-
-/// Makes the files' search indexes, as flightd does when it has closed one.
-fn index(flightctl: &Path, dir: &Path) -> Result<()> {
-    let begin = Instant::now();
-    let verify = Command::new(flightctl).args(["verify", "--reindex"]).arg(dir).output()?;
-    let errors = String::from_utf8_lossy(&verify.stderr);
-    ensure!(verify.status.success(), "verify --reindex: {errors}");
-    eprintln!("search indexes: {:.2} s", begin.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -224,6 +238,9 @@ fn duckdb(options: &Options, python: &Path, dir: &Path, tables: &Path) -> Result
 fn make_apart(options: &Options, dir: &Path) -> Result<Made> {
     let mut maker = Command::new(std::env::current_exe()?);
     maker.arg(&options.flightctl).args(["--events", &options.events.to_string()]);
+    if options.killed {
+        maker.arg("--killed");
+    }
     let output = maker.arg("--make").arg(dir).stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "making the recording: {}", output.status);
     Ok(serde_json::from_slice(&output.stdout)?)
@@ -249,6 +266,9 @@ fn command(options: &Options, dir: &Path, question: &Question) -> Command {
 
 /// Asks once: seconds, and the most memory.
 fn ask(options: &Options, dir: &Path, question: &Question) -> Result<(f64, u64)> {
+    if options.cold {
+        made::cool(dir)?;
+    }
     let start = Instant::now();
     let child = command(options, dir, question)
         .stdout(Stdio::null())
@@ -314,11 +334,12 @@ fn report(options: &Options, made: &Made, answers: &[Answer<'_>]) {
     }
     println!(
         "{} files, {} MiB, {:.1} million events ({per_event:.2} bytes each), {:.0} s of a \
-         recording; warm cache, median time and most memory of {} rounds:",
+         recording; {} cache, median time and most memory of {} rounds:",
         made.files,
         made.bytes >> 20,
         made.events as f64 / 1e6,
         made.span as f64 / 1e9,
+        if options.cold { "cold" } else { "warm" },
         options.rounds
     );
     for answer in answers {

@@ -13,9 +13,8 @@ use flightrec_reader::boots;
 use flightrec_reader::source::FilesPlan;
 use flightrec_reader::source::files::{FilesError, catalog};
 use flightrec_reader::source::state_dir;
-use flightrec_store::search::{self, SearchError};
 use flightrec_store::verify::{Report, Verifier};
-use flightrec_store::{FileHeader, FileReader, What, read_header};
+use flightrec_store::{FileHeader, What, read_header};
 
 use super::prelude::*;
 use crate::guard;
@@ -34,19 +33,12 @@ pub struct VerifyArgs {
     /// Files, or directories with files in or below them [default: the state directory].
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Make the search index of each closed file that has none, or an unusable one.
-    ///
-    /// With it, narrow filters on long windows are faster. flightd makes the index itself;
-    /// saved files have none.
-    #[arg(long)]
-    reindex: bool,
 }
 
 /// Files to check.
 #[derive(Debug, PartialEq)]
 pub struct VerifyPlan {
     files: FilesPlan,
-    reindex: bool,
 }
 
 impl Arguments for VerifyArgs {
@@ -55,14 +47,13 @@ impl Arguments for VerifyArgs {
         examples: &[
             ("flightctl verify", "check all files of this machine"),
             ("flightctl verify incident.flight", "check one file"),
-            ("flightctl verify --reindex", "and make the search indexes that are missing"),
         ],
         exits: &[Exit::Fine, Exit::Damaged, Exit::Error],
     };
     type Plan = VerifyPlan;
 
     fn plan(self, recorder: RecorderArgs, _: &Zoned) -> Result<VerifyPlan> {
-        Ok(VerifyPlan { files: recorder.files(self.paths), reindex: self.reindex })
+        Ok(VerifyPlan { files: recorder.files(self.paths) })
     }
 }
 
@@ -89,9 +80,6 @@ impl Plan for VerifyPlan {
                     progress.add(report.size);
                     let text = sum.add(&report, last == Some(at), &zone);
                     output.write_all(text.as_bytes()).map_err(|e| output.explain(e))?;
-                    if let Some(line) = index_line(&report, self.reindex) {
-                        output.write_all(line.as_bytes()).map_err(|e| output.explain(e))?;
-                    }
                 }
                 Err(error) => failed.push(error.into()),
             }
@@ -106,36 +94,6 @@ impl Plan for VerifyPlan {
             (true, _) => Exit::Damaged,
         })
     }
-}
-
-/// What there is to say of a file's search index; `reindex`: it is made where there is none that
-/// can be used.
-fn index_line(report: &Report, reindex: bool) -> Option<String> {
-    let path = &report.path;
-    let wrong = match FileReader::open(path).map_err(SearchError::from) {
-        Ok(reader) => match search::read(&reader) {
-            Ok(Some(_)) => return None,
-            Ok(None) => None,
-            Err(error) => Some(error),
-        },
-        Err(error) => Some(error),
-    };
-    let made = || search::write(path, &search::make(path)?);
-    match (reindex, wrong) {
-        (true, _) => Some(match made() {
-            Ok(length) => format!("  search index made: {}\n", bytes(length)),
-            Err(error) => format!("  no search index: {}\n", printable_error(&error)),
-        }),
-        (false, Some(error)) => Some(format!(
-            "  {}: searching reads all blocks (flightctl verify --reindex makes it anew)\n",
-            printable_error(&error)
-        )),
-        (false, None) => None,
-    }
-}
-
-fn printable_error(error: &SearchError) -> String {
-    printable(error.to_string())
 }
 
 /// The files of each session in the order of writing, so that what is missing between two is found;

@@ -4,10 +4,9 @@
 //! tell, so that calls of kernels to come fall into their classes by themselves. The rest is
 //! strace's own definition (its flags TF, TN, TP, TS, TM and TD), listed here, as no crate has it.
 
-use flightrec_format::meta::{Argument, Syscall};
+use flightrec_format::meta::{Argument, Syscall, is_descriptor, is_path};
 
 use flightrec_reader::fds::makes_descriptor;
-use flightrec_reader::names::{is_descriptor, is_path};
 
 /// A class of system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

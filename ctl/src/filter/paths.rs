@@ -9,10 +9,10 @@ use flightrec_format::abi::kinds::IoSubmit;
 use flightrec_format::abi::record::{Abi, StringStatus};
 use flightrec_format::abi::value_names::{IO_DIRECT, IO_FIXED_FILE};
 use flightrec_format::decode::{Call, CallRecord, Text};
-use flightrec_format::meta::{Argument, Meta, Syscall};
+use flightrec_format::meta::{Argument, Meta, Syscall, is_descriptor, is_path};
 use flightrec_reader::fds::{FdNames, is_in_root, is_unsure, joined, within};
-use flightrec_reader::names::{io_op, is_descriptor, is_path, may_be_of_file, takes_path};
-use flightrec_store::search::Missing;
+use flightrec_reader::names::{io_op, may_be_of_file, takes_path};
+use flightrec_store::summary::Missing;
 
 use super::calls::arguments;
 use super::doubt::lacks_string;

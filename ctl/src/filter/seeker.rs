@@ -1,4 +1,4 @@
-//! A filter as what a search index is asked: which blocks may have something that it wants.
+//! A filter as what a summary of a block is asked: which blocks may have something that it wants.
 
 use flightrec_analysis::is_restart;
 use flightrec_format::abi::record::Abi;
@@ -6,7 +6,7 @@ use flightrec_format::meta::Meta;
 use flightrec_reader::kind::{Kind, Kinds};
 use flightrec_reader::pipeline::choice::UNTIMED_NS;
 use flightrec_reader::source::history::{Names, Sought};
-use flightrec_store::search::Missing;
+use flightrec_store::summary::Missing;
 use rustc_hash::FxHashSet;
 
 use super::{Filter, FilterPlan, Names as CommNames, paths};

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use flightrec_analysis::groups::Shared;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Call, Text};
-use flightrec_format::meta::Meta;
+use flightrec_format::meta::{Argument, Meta, is_descriptor, is_path};
 
 use flightrec_reader::fds::FdNames;
-use flightrec_reader::names::{Calls, is_descriptor, is_path};
+use flightrec_reader::names::Calls;
 
 /// What a system call is about.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +43,7 @@ impl Abouts {
             let of = |call: &Option<flightrec_reader::names::Call<'_>>| {
                 let arguments = call.and_then(|call| call.arguments).unwrap_or_default();
                 let name = call.map_or("", |call| call.name);
-                let place = |is: &dyn Fn(&flightrec_format::meta::Argument) -> bool| {
+                let place = |is: &dyn Fn(&Argument) -> bool| {
                     arguments.iter().take(6).position(is).and_then(|at| u8::try_from(at).ok())
                 };
                 Places {

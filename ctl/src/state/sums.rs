@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use super::{moment, seconds};
 
-/// Sums of minutes, and the search indexes that the same thread of flightd makes. Counters count
-/// from the daemon's start.
+/// Sums of minutes. Counters count from the daemon's start.
 #[derive(Debug, Serialize)]
 pub struct Sums {
     /// Whether any are made.
@@ -25,10 +24,6 @@ pub struct Sums {
     pub files: u64,
     /// What they take.
     pub bytes: u64,
-    /// Search indexes.
-    pub index_files: u64,
-    /// What they take.
-    pub index_bytes: u64,
     /// Events that were added up.
     pub events: u64,
     /// Time of which the events were deleted before they were added up.
@@ -36,7 +31,7 @@ pub struct Sums {
     /// Whether more CPU time than usual is taken, as events that are not added up would be deleted
     /// soon.
     pub hurries: bool,
-    /// CPU time of making sums and indexes.
+    /// CPU time of making sums.
     pub cpu_seconds: f64,
 }
 
@@ -53,8 +48,6 @@ impl Sums {
             behind_seconds: behind(sums.added.max(sums.written)).map(seconds),
             files: sums.files,
             bytes: sums.bytes,
-            index_files: sums.indexes,
-            index_bytes: sums.index_bytes,
             events: sums.events,
             unsummed_seconds: seconds(sums.unsummed),
             hurries: sums.hurries,

@@ -35,8 +35,6 @@ pub(crate) fn sums() -> SumsStatus {
         written: 10_000_000_000,
         files: 3,
         bytes: 5 << 20,
-        indexes: 11,
-        index_bytes: 14 << 20,
         events: 9_000_000,
         unsummed: 120_000_000_000,
         hurries: true,

@@ -2,9 +2,9 @@
 
 use flightrec_format::abi::record::Abi;
 use flightrec_format::architecture::Architecture;
-use flightrec_format::meta::{Argument, Meta};
+use flightrec_format::meta::{Argument, Meta, is_descriptor, is_directory};
 use flightrec_reader::fds::makes_descriptor;
-use flightrec_reader::names::{Call, Calls, is_descriptor, is_directory, set_for};
+use flightrec_reader::names::{Call, Calls, set_for};
 
 use super::argument::Kind;
 use super::devices::Devices;

@@ -7,7 +7,10 @@ use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::meta::Meta;
 use flightrec_format::part::PROVISIONAL_NS;
-use flightrec_store::{Limits, Now, Opening, Options, State, Store, StoreWriter};
+use flightrec_store::summary::BlockSummary;
+use flightrec_store::{
+    FileReader, FileWriter, Limits, Now, Opening, Options, State, Store, StoreWriter,
+};
 use tempfile::TempDir;
 
 use crate::common::{BOOT_ID, NOW, Recording, SECOND, WALL, meta};
@@ -137,6 +140,20 @@ pub(crate) fn recorded() -> (Recording, TempDir) {
 /// The files of a state directory, oldest first.
 pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     Store::open(dir).unwrap().all().iter().map(|file| file.path.clone()).collect()
+}
+
+/// Writes a file anew, with other summaries of its blocks of pages, or none.
+pub(crate) fn rewrite(path: &Path, other: impl Fn(BlockSummary, u32) -> Option<BlockSummary>) {
+    let reader = FileReader::open(path).unwrap();
+    let mut file = FileWriter::new(Vec::new(), reader.header(), 1).unwrap();
+    for block in reader.blocks() {
+        let own = reader.block(block).unwrap();
+        let number = block.header.number;
+        let summary = reader.summary(block).and_then(|summary| other(summary, number));
+        file.push(own.with_summary(summary.as_ref())).unwrap();
+    }
+    let bytes = if reader.complete() { file.finish().unwrap() } else { file.out().clone() };
+    std::fs::write(path, bytes).unwrap();
 }
 
 pub(crate) fn boot_dir(dir: &Path) -> PathBuf {

@@ -1,4 +1,4 @@
-//! The thread: turns of adding up and of making indexes, and rests between them.
+//! The thread: turns of adding up, and rests between them.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use flightrec_format::control::SumsStatus;
-use flightrec_store::{Store, search};
 use flightrec_sums::keeper::Limits;
 use flightrec_sums::worker::{Turn, Worker};
 use nix::sys::statvfs::statvfs;
@@ -16,7 +15,6 @@ use tracing::{debug, info, warn};
 use super::haste::Room;
 use super::monitor::SumsMonitor;
 use crate::clock;
-use crate::indexer::Indexer;
 
 /// How long to wait where nothing is to be done, and where it could not be.
 const IDLE: Duration = Duration::from_secs(10);
@@ -58,9 +56,6 @@ pub(super) struct Maker {
     share: Share,
     room: Room,
     worker: Option<Worker>,
-    indexer: Indexer,
-    /// Search indexes, and their bytes.
-    indexes: (u64, u64),
     monitor: Arc<SumsMonitor>,
     /// The last error, which is told once.
     told: String,
@@ -87,8 +82,6 @@ impl Maker {
             share,
             room,
             worker: None,
-            indexer: Indexer::default(),
-            indexes: (0, 0),
             monitor,
             told: String::new(),
             told_unsummed: 0,
@@ -128,28 +121,7 @@ impl Maker {
             None if !self.state_dir.is_dir() => return Ok(Turn::Idle),
             None => self.worker.insert(Worker::open(&self.state_dir, self.limits, self.group)?),
         };
-        match worker.turn(Some(self.live))? {
-            // Sums are wanted first: what they are made of may be deleted.
-            Turn::Idle => Ok(self.index()),
-            turn @ Turn::More => Ok(turn),
-        }
-    }
-
-    /// Makes a search index, if one is missing.
-    fn index(&mut self) -> Turn {
-        let turn = match self.indexer.turn(&self.state_dir) {
-            Ok(true) => Turn::More,
-            Ok(false) => Turn::Idle,
-            // Answers take longer without it, and are the same.
-            Err(e) => {
-                debug!("a search index can't be made, and is tried again: {e}");
-                Turn::Idle
-            }
-        };
-        if let Ok(store) = Store::open(&self.state_dir) {
-            self.indexes = search::usage(store.all());
-        }
-        turn
+        worker.turn(Some(self.live))
     }
 
     /// Whether events would be deleted before they are added up.
@@ -164,7 +136,6 @@ impl Maker {
         let (boot, session) = self.live;
         let worker = self.worker.as_ref();
         let written = worker.and_then(|worker| worker.keeper().reached(boot, session));
-        let (indexes, index_bytes) = self.indexes;
         SumsStatus {
             enabled: true,
             looked: true,
@@ -173,8 +144,6 @@ impl Maker {
             written: written.unwrap_or(0),
             files: worker.map_or(0, |worker| worker.keeper().count() as u64),
             bytes: worker.map_or(0, |worker| worker.keeper().bytes()),
-            indexes,
-            index_bytes,
             events: worker.map_or(0, Worker::events),
             unsummed: worker.map_or(0, Worker::unsummed),
             hurries,

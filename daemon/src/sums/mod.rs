@@ -1,5 +1,4 @@
-//! Makes sums of minutes from the files that the drain writes, and the search indexes of those that
-//! are closed, in a thread that stands back.
+//! Makes sums of minutes from the files that the drain writes, in a thread that stands back.
 //!
 //! It reads files, never the rings, so that it may be late: the drain waits for nobody, and what
 //! was not added up yet still is in the files. It takes a share of the CPUs at most

@@ -3,7 +3,9 @@
 use flightrec_format::abi::record::Abi;
 
 use super::makes_descriptor;
-use crate::names::{Call, Calls, is_descriptor, is_directory};
+use flightrec_format::meta::{is_descriptor, is_directory};
+
+use crate::names::{Call, Calls};
 
 /// The system calls that take or return a descriptor, by table and number.
 #[derive(Debug, Clone)]

@@ -7,7 +7,6 @@
 //! reads. What depends on the recorded kernel (numbers, names and arguments of system calls) is not
 //! here: the recording carries it.
 
-mod arguments;
 mod calls;
 mod errno;
 mod files;
@@ -20,7 +19,6 @@ mod set;
 mod table;
 mod task;
 
-pub use arguments::{is_descriptor, is_directory, is_path};
 pub use calls::set_for;
 pub use errno::errno;
 pub use files::{FILE_TYPE, FcntlArgument, fcntl_argument, may_create, open_flags};

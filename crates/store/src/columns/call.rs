@@ -7,6 +7,7 @@
 
 use super::column::Column;
 use super::record::{Call, RESULT, What, form};
+use super::seen::Seen;
 use super::stream::Stream;
 
 /// Bits of a slot's number in the table by the calls before.
@@ -90,6 +91,7 @@ impl Calls {
         history: &mut u64,
         call: &mut Call,
         miss: u8,
+        seen: &mut Seen,
     ) {
         let slot = slot(*history);
         if miss == 0 {
@@ -100,7 +102,7 @@ impl Calls {
                 call.set(next, S::CONTENTS);
             }
         } else {
-            self.missed(s, slot, call, miss);
+            self.missed(s, slot, call, miss, seen);
         }
         if call.what == What::NONE {
             s.fail();
@@ -110,7 +112,14 @@ impl Calls {
 
     /// Codes a call that is not wholly as predicted.
     #[inline(never)]
-    fn missed<S: Stream>(&mut self, s: &mut S, slot: usize, call: &mut Call, miss: u8) {
+    fn missed<S: Stream>(
+        &mut self,
+        s: &mut S,
+        slot: usize,
+        call: &mut Call,
+        miss: u8,
+        seen: &mut Seen,
+    ) {
         let known = miss & CALL == 0;
         let what = if known { self.next.0[slot].what } else { self.what(s, call.what) };
         let place = place(what);
@@ -153,6 +162,12 @@ impl Calls {
             call.tidy();
             next.set(call, S::CONTENTS);
             same.set(call, S::CONTENTS);
+            if S::WRITES {
+                seen.shape(call);
+            }
+        }
+        if S::WRITES && miss & (CALL | RESULT) != 0 && what.form() != form::ENTERED {
+            seen.result(what.aux(), call.result as i64);
         }
     }
 

@@ -10,6 +10,7 @@ use flightrec_format::decode::Summary;
 use super::column::Column;
 use super::record::form;
 use super::sched::Current;
+use super::seen::Idle;
 use super::stream::Stream;
 
 /// Bits of a header's first byte: what is not as expected.
@@ -38,6 +39,8 @@ pub(super) struct Ring {
     /// Greatest time of any, or the page's base.
     latest: u64,
     pub(super) current: Current,
+    /// For the encoder: the CPU's switches.
+    pub(super) idle: Option<Idle>,
 }
 
 /// The rings that pages of a block are of.
@@ -97,9 +100,18 @@ impl Rings {
                 now: 0,
                 latest: 0,
                 current: Current::default(),
+                idle: None,
             });
         }
         &mut self.known[self.at]
+    }
+
+    /// The CPUs that switched, whether each idled, and whether it does at last.
+    pub(super) fn cpus(&self) -> impl Iterator<Item = (u16, bool, bool)> + '_ {
+        self.known.iter().filter_map(|ring| {
+            let of = ring.idle?;
+            Some((ring.header.cpu, of.ever, of.last))
+        })
     }
 
     /// Codes a header; returns its ring, which is then at the page's beginning.

@@ -10,6 +10,7 @@ use super::out::Out;
 use super::plain::{LONGEST, Plain, is_event};
 use super::record::{Call, Sched, Text, form, record, units, word};
 use super::sched::Scheduling;
+use super::seen::{Idle, Open, Seen, Sight};
 use super::stream::{Stream, Writing};
 use super::text::Texts;
 use super::threads::Threads;
@@ -215,6 +216,30 @@ impl Item {
         }
     }
 
+    /// Whether what is in it is not known to the models: it is damaged, or of nobody. `first`: of
+    /// its page.
+    pub(super) fn is_odd(&self, lane: u8, first: bool) -> bool {
+        let is_call = |kind| lane == Lane::Syscall as u8 && is_event(kind, lane);
+        match (self.op & CLASS, self.plain[0][0]) {
+            // Another THREAD follows.
+            (PLAIN, kind::THREAD) => false,
+            (PLAIN, kind::TIME) => true,
+            (PLAIN, kind) => is_call(kind) && !self.lead.is_counted(self.op, first),
+            _ => !self.is_counted(lane, first),
+        }
+    }
+
+    /// The call, where it is one whose strings follow.
+    pub(super) fn call(&self, lane: u8) -> Option<&Call> {
+        (self.op & CLASS == EVENT && lane == Lane::Syscall as u8).then_some(&self.call)
+    }
+
+    /// The `aux` of the string that was coded last.
+    #[inline]
+    pub(super) fn text_aux(&self) -> u8 {
+        self.text.aux
+    }
+
     /// Whether the string that was coded last has a status that there is.
     #[inline]
     pub(super) fn is_fine_string(&self) -> bool {
@@ -256,7 +281,7 @@ impl Item {
 
 /// Whether a string's status is one that there is.
 #[inline]
-fn is_fine(aux: u8) -> bool {
+pub(super) fn is_fine(aux: u8) -> bool {
     aux >> 4 <= StringStatus::Ends as u8
 }
 
@@ -282,6 +307,21 @@ pub(super) struct Models {
     scheduling: Scheduling,
     texts: Texts,
     plain: Plain,
+    /// For the encoder: what is in the block.
+    pub(super) seen: Seen,
+}
+
+/// A call that was written.
+pub(super) struct Written {
+    /// Bytes of its record.
+    pub(super) length: usize,
+    /// Whether it counts with every reader as it does here.
+    pub(super) fine: bool,
+    /// How many strings follow.
+    pub(super) strings: u8,
+    /// Which of its arguments are paths, a bit for each, and whether it is an end.
+    pub(super) paths: u8,
+    pub(super) ends: bool,
 }
 
 impl Models {
@@ -292,6 +332,7 @@ impl Models {
             scheduling: Scheduling::new(),
             texts: Texts::new(),
             plain: Plain::new(),
+            seen: Seen::new(),
         }
     }
 
@@ -302,12 +343,11 @@ impl Models {
         self.scheduling = Scheduling::new();
         self.texts.clear();
         self.plain.clear();
+        self.seen.clear();
     }
 
     /// Writes the call at the front of what is left of a page, where one stands there with nothing
-    /// before it, and [`Self::code`] has begun the page; returns the number of bytes that it
-    /// takes without its strings, the number of these, and whether it counts with every reader
-    /// as it does here.
+    /// before it, and [`Self::code`] has begun the page.
     #[inline]
     pub(super) fn call(
         &mut self,
@@ -315,14 +355,17 @@ impl Models {
         at: &At,
         ring: &mut Ring,
         bytes: &[u8],
-    ) -> Option<(usize, u8, bool)> {
+    ) -> Option<Written> {
         let mut call = Call::NONE;
         let length = call.take(bytes)?;
         let history = &mut self.threads.of(ring.current.tid).calls;
         let miss = s.byte(Column::Miss, self.calls.misses(*history, &call));
-        self.calls.code(s, history, &mut call, miss);
+        self.calls.code(s, history, &mut call, miss, &mut self.seen);
         times(s, at, ring, &mut call);
-        Some((length, call.what.strings(), call.fine))
+        self.seen.call(&call, ring.current.tid, ring.now);
+        let (what, fine) = (call.what, call.fine);
+        let (paths, ends) = (self.seen.paths.of(what.aux()), what.form() == form::EXITED);
+        Some(Written { length, fine, strings: what.strings(), paths, ends })
     }
 
     /// Codes an item.
@@ -343,6 +386,9 @@ impl Models {
         item.op = if miss & OTHER == 0 { EVENT } else { s.byte(Column::Op, item.op) };
         if item.op & LEAD != 0 {
             item.lead.code(s, item.op, at, ring, &mut self.threads);
+            if S::WRITES && !calls {
+                self.seen.id(ring.current.tid);
+            }
         }
         // The time field that an event at once would have.
         let now = ring.now.wrapping_sub(at.base) as u32;
@@ -358,8 +404,12 @@ impl Models {
                 if miss & OTHER != 0 {
                     return s.fail();
                 }
-                self.calls.code(s, history, &mut item.call, miss);
-                return times(s, at, ring, &mut item.call);
+                self.calls.code(s, history, &mut item.call, miss, &mut self.seen);
+                times(s, at, ring, &mut item.call);
+                if S::WRITES {
+                    self.seen.call(&item.call, ring.current.tid, ring.now);
+                }
+                return;
             }
             (EVENT, Some(Lane::Sched)) => {
                 self.scheduling.code(
@@ -369,6 +419,10 @@ impl Models {
                     &mut self.threads,
                     (now, at.cpu),
                 );
+                if S::WRITES && item.sched.kind == kind::SWITCH {
+                    let time = at.base.wrapping_add(u64::from(item.sched.upper));
+                    Idle::switched(&mut ring.idle, time, ring.current.tid == 0);
+                }
                 (item.sched.kind, item.sched.upper)
             }
             (PLAIN, _) => {
@@ -377,9 +431,19 @@ impl Models {
                 if !is_event(head as u8, at.lane) {
                     return;
                 }
+                if S::WRITES {
+                    let record = item.plain.as_flattened();
+                    self.seen.plain(record, at.lane, ring.current.tid, at.base);
+                }
                 (head as u8, (head >> 32) as u32)
             }
-            (TEXT, _) => return self.string(s, ring, item),
+            (TEXT, _) => {
+                self.string(s, ring, item);
+                if S::WRITES {
+                    self.seen.text(item.text.aux);
+                }
+                return;
+            }
             (TAIL, _) => return,
             _ => return s.fail(),
         };
@@ -388,24 +452,34 @@ impl Models {
     }
 
     /// Writes the string at the front of what is left of a page, where it is one of those that were
-    /// to be expected; returns the number of bytes that it takes, and whether it counts with
-    /// every reader as it does here.
+    /// to be expected; returns the number of bytes that it takes, and its `aux`.
     #[inline]
     pub(super) fn string_again(
         &mut self,
         s: &mut Writing,
         ring: &Ring,
         bytes: &[u8],
-    ) -> Option<(usize, bool)> {
+    ) -> Option<(usize, u8)> {
         let record = record(bytes)?;
         let (aux, content) = Text::of(record)?;
         let before = &mut self.threads.of(ring.current.tid).strings;
-        self.texts.again(s, aux, content, before).then_some((record.len(), is_fine(aux)))
+        self.texts.again(s, aux, content, before).then_some((record.len(), aux))
     }
 
     /// Codes a string of the present thread, the item's or one after it.
     pub(super) fn string<S: Stream>(&mut self, s: &mut S, ring: &Ring, item: &mut Item) {
-        self.texts.code(s, &mut item.text, &mut self.threads.of(ring.current.tid).strings);
+        let before = &mut self.threads.of(ring.current.tid).strings;
+        self.texts.code(s, &mut item.text, before, &mut self.seen);
+    }
+
+    /// What was seen in the block, but for what its rings know.
+    pub(super) fn sight(&mut self, open: &mut Open) -> Option<Sight<'_>> {
+        if self.seen.odd {
+            return None;
+        }
+        let mut sight = self.seen.take(open);
+        sight.threads.extend(self.threads.all());
+        Some(sight)
     }
 }
 

@@ -23,14 +23,18 @@ mod page;
 mod plain;
 mod record;
 mod sched;
+mod seen;
 mod stream;
 mod text;
 mod threads;
 
 use flightrec_format::decode::{Page, PageError, Summary};
+use flightrec_format::meta::Meta;
 use thiserror::Error;
 
 use page::Block;
+use seen::Paths;
+pub(crate) use seen::{Ends, Open, Sight};
 use stream::{Reading, Writing};
 
 /// Most pages that bytes may decode to.
@@ -106,6 +110,28 @@ impl Encoder {
             pages.iter().map(|page| self.block.encode(&mut self.columns, page)).collect();
         column::put(pages.len(), self.columns.finish(), out);
         summaries
+    }
+
+    /// What pages come to, as [`Self::encode`] returns it, and nothing else.
+    pub(crate) fn see<'p>(&mut self, pages: impl IntoIterator<Item = &'p Page>) -> Vec<Summary> {
+        self.block.clear();
+        let mut see = |page| {
+            self.columns.clear();
+            self.block.encode(&mut self.columns, page)
+        };
+        pages.into_iter().map(&mut see).collect()
+    }
+
+    /// The recording, whose description tells which arguments of calls are paths, for what is
+    /// encoded from now on; before, any may be. `None`: none are.
+    pub(crate) fn know(&mut self, meta: Option<&Meta>) {
+        self.block.know(meta.map_or_else(Paths::none, Paths::new));
+    }
+
+    /// What was seen in the pages that were encoded or seen last; `None`: not all in them is known.
+    /// `open`: the calls that are open before them, and then after them. Only once.
+    pub(crate) fn sight(&mut self, open: &mut Open) -> Option<Sight<'_>> {
+        self.block.sight(open)
     }
 }
 

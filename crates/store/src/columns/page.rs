@@ -8,8 +8,10 @@ use flightrec_format::encode::{put_header, write_header};
 use super::ColumnsError;
 use super::column::Column;
 use super::header::{Head, Ring, Rings};
-use super::item::{At, Item, Models};
+use super::item::{At, Item, Models, is_fine};
 use super::out::Out;
+use super::record::Call;
+use super::seen::{Open, Paths, Sight, text_bits};
 use super::stream::{Reading, Stream, Writing};
 
 /// All that is known at some point of a block.
@@ -24,7 +26,8 @@ fn raw<S: Stream>(s: &mut S, bytes: &mut [u8]) {
     s.bytes(Column::Raw, bytes);
 }
 
-/// Writes the string at the front of what is left of a page; returns what is after it.
+/// Writes the string at the front of what is left of a page; returns what is after it, and the
+/// string's `aux`.
 #[inline]
 fn string<'a>(
     (models, item): (&mut Models, &mut Item),
@@ -32,17 +35,35 @@ fn string<'a>(
     ring: &Ring,
     bytes: &'a [u8],
     counted: &mut Counted,
-) -> &'a [u8] {
-    let length = if let Some((length, as_here)) = models.string_again(s, ring, bytes) {
-        counted.all &= as_here;
-        length
-    } else {
+) -> (&'a [u8], u8) {
+    let (length, aux) = models.string_again(s, ring, bytes).unwrap_or_else(|| {
         let length = item.take_string(bytes);
-        counted.string(item);
         models.string(s, ring, item);
-        length
-    };
-    bytes.get(length..).unwrap_or_default()
+        (length, item.text_aux())
+    });
+    counted.all &= is_fine(aux);
+    models.seen.text(aux);
+    (bytes.get(length..).unwrap_or_default(), aux)
+}
+
+/// Writes the strings of a call, as [`string`] does; returns what is after them, which of them were
+/// read, and which could not be.
+#[inline]
+fn strings<'a>(
+    (models, item): (&mut Models, &mut Item),
+    s: &mut Writing,
+    ring: &Ring,
+    mut bytes: &'a [u8],
+    count: u8,
+    counted: &mut Counted,
+) -> (&'a [u8], u8, u8) {
+    let (mut read, mut unreadable) = (0, 0);
+    for _ in 0..count {
+        let (rest, aux) = string((models, item), s, ring, bytes, counted);
+        let (is_read, is_unreadable) = text_bits(aux);
+        (bytes, read, unreadable) = (rest, read | is_read, unreadable | is_unreadable);
+    }
+    (bytes, read, unreadable)
 }
 
 /// Whether all of a page so far counts with every reader as it does here.
@@ -104,28 +125,55 @@ impl Block {
             // What a page begins with tells its thread first.
             if counted.begun
                 && header.lane == Lane::Syscall as u8
-                && let Some((length, strings, as_here)) = self.models.call(s, &at, ring, left)
+                && let Some(written) = self.models.call(s, &at, ring, left)
             {
-                counted.all &= as_here;
-                left = left.get(length..).unwrap_or_default();
-                for _ in 0..strings {
-                    left = string((&mut self.models, &mut self.item), s, ring, left, &mut counted);
+                counted.all &= written.fine;
+                self.models.seen.odd |= !written.fine;
+                let own = (&mut self.models, &mut self.item);
+                let after = left.get(written.length..).unwrap_or_default();
+                let (rest, read, unreadable) = match written.strings {
+                    0 => (after, 0, 0),
+                    count => strings(own, s, ring, after, count, &mut counted),
+                };
+                if written.paths & !read != 0 || written.ends && written.paths != 0 {
+                    let mut call = Call::NONE;
+                    call.take(left);
+                    self.models.seen.strings(&call, ring.current.tid, read, unreadable);
                 }
+                left = rest;
                 continue;
             }
             let item = &mut self.item;
             let (taken, mut rest) = left.split_at(item.take(&at, left).min(left.len()));
             self.models.code(s, &mut at, ring, item);
+            self.models.seen.odd |= item.is_odd(header.lane, !counted.begun);
             counted.item(item.is_counted(header.lane, !counted.begun));
             if item.is_tail() {
                 raw(s, &mut taken.to_vec());
             }
-            for _ in 0..item.strings(header.lane) {
-                rest = string((&mut self.models, item), s, ring, rest, &mut counted);
+            if let Some(call) = item.call(header.lane).copied() {
+                let own = (&mut self.models, item);
+                let count = call.what.strings();
+                let read;
+                let unreadable;
+                (rest, read, unreadable) = strings(own, s, ring, rest, count, &mut counted);
+                self.models.seen.strings(&call, ring.current.tid, read, unreadable);
             }
             left = rest;
         }
         counted.summary(ring, page)
+    }
+
+    /// What was seen in the block; `None`: not all of it is known.
+    pub(super) fn sight(&mut self, open: &mut Open) -> Option<Sight<'_>> {
+        let mut sight = self.models.sight(open)?;
+        sight.cpus.extend(self.rings.cpus());
+        Some(sight)
+    }
+
+    /// Which arguments of calls are paths.
+    pub(super) fn know(&mut self, paths: Paths) {
+        self.models.seen.paths = paths;
     }
 
     /// Reads a page.

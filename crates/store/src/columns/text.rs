@@ -6,6 +6,7 @@ use flightrec_format::abi::record::STRING_MAX;
 
 use super::column::Column;
 use super::record::Text;
+use super::seen::Seen;
 use super::stream::{Stream, Writing};
 
 /// Slots of the tables by content, and by the two strings before.
@@ -112,7 +113,13 @@ impl Texts {
     }
 
     /// Codes a string. `before` are the last two of the same thread, the last one first.
-    pub(super) fn code<S: Stream>(&mut self, s: &mut S, text: &mut Text, before: &mut [u16; 2]) {
+    pub(super) fn code<S: Stream>(
+        &mut self,
+        s: &mut S,
+        text: &mut Text,
+        before: &mut [u16; 2],
+        seen: &mut Seen,
+    ) {
         text.aux = s.byte(Column::StringAux, text.aux);
         let (two, candidates) = self.candidates(*before);
         let (mut symbol, mut number, mut slot) = (NEW, 0, 0);
@@ -126,7 +133,10 @@ impl Texts {
         }
         let symbol = s.byte(Column::String, symbol);
         let number = if symbol == NEW {
-            self.fresh(s, text);
+            let shared = self.fresh(s, text);
+            if S::WRITES {
+                seen.names(text.aux, text.content(), shared);
+            }
             self.learn::<S>(text, slot)
         } else {
             let number = match candidates.get(usize::from(symbol)) {
@@ -162,8 +172,9 @@ impl Texts {
         }
     }
 
-    /// Codes a content: how much of the string before it begins with, and the rest.
-    fn fresh<S: Stream>(&self, s: &mut S, text: &mut Text) {
+    /// Codes a content: how much of the string before it begins with, which it returns, and the
+    /// rest.
+    fn fresh<S: Stream>(&self, s: &mut S, text: &mut Text) -> usize {
         let before = self.content(self.last);
         let shared =
             before.iter().zip(text.content()).take_while(|(a, b)| a == b).count().min(0xff);
@@ -174,12 +185,16 @@ impl Texts {
         let length = length.filter(|length| *length <= STRING_MAX);
         if !S::CONTENTS {
             let Some(length) = length.filter(|_| shared <= self.range(self.last).len()) else {
-                return s.fail();
+                s.fail();
+                return 0;
             };
             text.length = length;
-            return;
+            return shared;
         }
-        let (Some(length), Some(start)) = (length, before.get(..shared)) else { return s.fail() };
+        let (Some(length), Some(start)) = (length, before.get(..shared)) else {
+            s.fail();
+            return 0;
+        };
         if !S::WRITES {
             text.set(start, shared);
             text.length = length;
@@ -188,6 +203,7 @@ impl Texts {
             s.bytes(Column::Text, rest);
         }
         text.pad();
+        shared
     }
 
     /// Gives a new string its number; 0 where there are as many as may be.

@@ -5,6 +5,8 @@ use super::stream::Stream;
 
 /// Threads that are known at a time; two of one remainder take turns.
 const SLOTS: usize = 1024;
+/// Ids of threads that were forgotten are held twice up to so many.
+const FORGOTTEN: usize = 1 << 14;
 /// Threads that are found again by how recently they were named.
 const RECENT: usize = 32;
 
@@ -40,11 +42,19 @@ pub(super) struct Threads {
     known: Vec<Thread>,
     recent: [u32; RECENT],
     newest: u32,
+    /// Those that were forgotten for another one of their remainder; some more than once.
+    forgotten: Vec<u32>,
 }
 
 impl Threads {
     pub(super) fn new() -> Self {
-        Self { slots: Box::new([0; SLOTS]), known: Vec::new(), recent: [0; RECENT], newest: 0 }
+        Self {
+            slots: Box::new([0; SLOTS]),
+            known: Vec::new(),
+            recent: [0; RECENT],
+            newest: 0,
+            forgotten: Vec::new(),
+        }
     }
 
     /// Forgets all, but keeps the memory.
@@ -53,10 +63,16 @@ impl Threads {
         self.known.clear();
         self.recent = [0; RECENT];
         self.newest = 0;
+        self.forgotten.clear();
+    }
+
+    /// The ids of all threads that there were, some more than once.
+    pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
+        self.known.iter().map(|thread| thread.tid).chain(self.forgotten.iter().copied())
     }
 
     /// The thread of this id; forgets another one of its remainder.
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(&mut self, tid: u32) -> &mut Thread {
         let slot = &mut self.slots[tid as usize % SLOTS];
         let mut place = usize::from(*slot).wrapping_sub(1);
@@ -67,7 +83,8 @@ impl Threads {
         }
         let thread = &mut self.known[place];
         if thread.tid != tid {
-            *thread = Thread { tid, ..Thread::default() };
+            let before = std::mem::replace(thread, Thread { tid, ..Thread::default() });
+            forget(&mut self.forgotten, before.tid);
         }
         thread
     }
@@ -110,4 +127,14 @@ impl Threads {
         self.recent[0] = tid;
         tid
     }
+}
+
+/// Adds the id of a thread that is forgotten.
+#[cold]
+fn forget(forgotten: &mut Vec<u32>, tid: u32) {
+    if forgotten.len() >= FORGOTTEN {
+        forgotten.sort_unstable();
+        forgotten.dedup();
+    }
+    forgotten.push(tid);
 }

@@ -264,8 +264,6 @@ fn an_empty_boots_directory_goes_with_its_last_file() {
     let old = dir.path().join("00000000-0000-0000-0000-000000000001");
     std::fs::create_dir(&old).unwrap();
     std::fs::write(old.join("20200101T000000Z-000007.flight"), [0; 1000]).unwrap();
-    // Its search index goes with it.
-    std::fs::write(old.join("20200101T000000Z-000007.search"), [0; 1000]).unwrap();
     std::fs::write(dir.path().join("notes.txt"), [0; 1000]).unwrap();
     let limits = Limits { max_total: 300, ..limits() };
     let mut store = StoreWriter::open(options(dir.path(), limits));

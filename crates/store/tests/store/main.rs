@@ -13,6 +13,6 @@ mod later_pages;
 mod limits;
 mod machine;
 mod model;
-mod search;
+mod summaries;
 mod support;
 mod zstd;

@@ -323,7 +323,7 @@ fn files(out: &mut Exposition, store: &Store) {
     out.family("flightrec_store_cpu_seconds", "seconds", true, help).sample(&[], store.cpu_seconds);
 }
 
-/// The sums of minutes, and the search indexes.
+/// The sums of minutes.
 fn sums(out: &mut Exposition, of: &Sums) {
     let help = "Whether sums of minutes can be made.";
     out.gauge("flightrec_sums_up", "", help, u8::from(of.reason.is_none()));
@@ -347,10 +347,8 @@ fn sums(out: &mut Exposition, of: &Sums) {
     let help = "Time of which the events were deleted before they were added up.";
     out.family("flightrec_sums_unsummed_seconds", "seconds", true, help)
         .sample(&[], of.unsummed_seconds);
-    let help = "CPU time of making sums and search indexes.";
+    let help = "CPU time of making sums of minutes.";
     out.family("flightrec_sums_cpu_seconds", "seconds", true, help).sample(&[], of.cpu_seconds);
-    out.gauge("flightrec_index_files", "", "Search indexes of files.", of.index_files);
-    out.gauge("flightrec_index_bytes", "bytes", "Size of the search indexes.", of.index_bytes);
 }
 
 /// What is counted by CPU and lane.

@@ -227,7 +227,7 @@ fn deleted(store: &Store, key: &str, files: u64) -> String {
     format!("{}, {size}, for {key}{why}", counted(files, "file"))
 }
 
-/// The sums of minutes: how far, and what they and the search indexes take.
+/// The sums of minutes: how far, and what they take.
 fn sums(table: &mut Table, of: &Sums, zone: &TimeZone) {
     if !of.enabled {
         return table.row("sums", "none are made ([history] enabled = false)");
@@ -246,6 +246,7 @@ fn sums(table: &mut Table, of: &Sums, zone: &TimeZone) {
         // Writing to a string can't fail.
         let _ = write!(text, "; {minutes} not in files yet, adding up is {behind} behind");
     }
+    let _ = write!(text, "; CPU time {}", span(ns(of.cpu_seconds)));
     if of.hurries {
         text.push_str(", IN HASTE (events would be deleted before)");
     }
@@ -255,13 +256,6 @@ fn sums(table: &mut Table, of: &Sums, zone: &TimeZone) {
         let text = format!("events of {gone} were deleted before they were added up");
         table.row("not summed", &text);
     }
-    let indexes = format!(
-        "of {}, {}; CPU time with sums {}",
-        counted(of.index_files, "file"),
-        bytes(of.index_bytes),
-        span(ns(of.cpu_seconds))
-    );
-    table.row("indexes", &indexes);
 }
 
 /// What was kept because something happened.

@@ -6,7 +6,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Brief, Half, Page};
 use flightrec_format::failure::is_own;
-use flightrec_store::search::{BlockEntry, CallKey};
+use flightrec_store::summary::{BlockSummary, CallSummary};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::name_index::Names;
@@ -80,7 +80,7 @@ pub(super) fn choose(map: &Map<'_>, place: &Place<'_>, sought: &dyn Sought) -> O
     threads.extend(renamed);
     for End { tid, time, began, .. } in &found.ends {
         let Some(began) = began else {
-            let asks = |entry: &BlockEntry| entry.has_thread(*tid);
+            let asks = |entry: &BlockSummary| entry.has_thread(*tid);
             // Which requests were made in a call that began before all is not known.
             if found.least != 0
                 && map.of(Lane::Kernel).any(|(_, b)| b.first <= *time && b.may(asks))
@@ -115,29 +115,23 @@ pub(super) fn choose(map: &Map<'_>, place: &Place<'_>, sought: &dyn Sought) -> O
 }
 
 /// Whether a block may have something that is wanted.
-fn may_have(entry: &BlockEntry, sought: &dyn Sought, names: &Names) -> bool {
-    let is_known = |call: &CallKey| {
-        abi(call.0)
-            .is_none_or(|abi| scan::is_renumbered(call.1) || sought.may_want_call(abi, call.1))
-    };
-    let fails = |(call, error): &(CallKey, u16)| {
-        is_known(call)
-            && abi(call.0).is_none_or(|abi| {
-                scan::is_renumbered(call.1) || sought.may_want_error(abi, call.1, (*error).into())
-            })
-    };
+fn may_have(entry: &BlockSummary, sought: &dyn Sought, names: &Names) -> bool {
     // Who executed a program may have begun that call as another.
-    let may_be_slow = |least: u64| {
-        entry.longest.is_none_or(|longest| longest >= least)
-            || names.renumbered().any(|tid| entry.has_thread(tid))
+    let is_renamed = || names.renumbered().any(|tid| entry.has_thread(tid));
+    let is_wanted = |of: &CallSummary| {
+        let (renumbered, abi) = (scan::is_renumbered(of.call.1), abi(of.call.0));
+        let fails = |error: &u16| {
+            renumbered
+                || abi.is_none_or(|abi| sought.may_want_error(abi, of.call.1, (*error).into()))
+        };
+        let is_slow =
+            |least: u64| of.longest.is_none_or(|longest| longest >= least) || is_renamed();
+        (renumbered || abi.is_none_or(|abi| sought.may_want_call(abi, of.call.1)))
+            && sought.slower_than().is_none_or(is_slow)
+            && (!sought.is_of_failures() || of.errors.iter().any(fails))
     };
     sought.threads().is_none_or(|threads| entry.has_any_thread(threads))
-        && sought.slower_than().is_none_or(may_be_slow)
-        && if sought.is_of_failures() {
-            entry.failures.iter().any(fails)
-        } else {
-            entry.calls.iter().any(is_known)
-        }
+        && entry.calls.iter().any(is_wanted)
 }
 
 pub(super) fn abi(number: u8) -> Option<Abi> {

@@ -32,7 +32,7 @@ pub(super) fn choose(map: &Map<'_>, place: &Place<'_>, shown: &[(u32, u64)]) -> 
     tids.sort_unstable();
     // What an io_uring does to descriptors is told by whoever finds it done.
     let ring = kinds(&[Kind::IoSubmit, Kind::IoComplete]);
-    let has_ring = |entry: &flightrec_store::search::BlockEntry| {
+    let has_ring = |entry: &flightrec_store::summary::BlockSummary| {
         entry.kinds & ring != 0 && entry.has_any_thread(&tids)
     };
     if map.of(Lane::Kernel).any(|(_, block)| block.may(has_ring)) {
@@ -82,8 +82,8 @@ fn shares_in(map: &Map<'_>, place: &Place<'_>, blocks: &[At], tids: &[u32]) -> O
         .iter()
         .copied()
         .filter(|at| {
-            let has = |entry: &flightrec_store::search::BlockEntry| {
-                entry.calls.iter().any(|(_, nr)| clones.contains(nr))
+            let has = |entry: &flightrec_store::summary::BlockSummary| {
+                entry.calls.iter().any(|of| clones.contains(&of.call.1))
             };
             map.get(*at).is_some_and(|block| block.may(has))
         })

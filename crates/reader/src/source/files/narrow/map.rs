@@ -1,17 +1,18 @@
-//! The blocks of system calls, scheduling and traces, with what the indexes say of each.
+//! The blocks of system calls, scheduling and traces, with what their summaries say.
 
 use std::collections::hash_map::Entry;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Page;
+use flightrec_format::meta::Meta;
 use flightrec_store::Kind;
-use flightrec_store::search::{self, BlockEntry, SearchIndex};
+use flightrec_store::summary::{BlockSummary, Summarizer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::decoded::Decoded;
 use super::super::load::{self, BlockPlace, Job};
 use super::super::pages::most_pages;
-use super::{Place, Tail, indexes};
+use super::{Place, Tail};
 use crate::memory;
 use crate::window::LEAD_IN_NS;
 
@@ -43,7 +44,7 @@ pub(super) struct Known<'a> {
     pub(super) first: u64,
     pub(super) last: u64,
     /// What is in it; `None`: that is not known.
-    entry: Option<BlockEntry>,
+    entry: Option<BlockSummary>,
 }
 
 impl<'a> Known<'a> {
@@ -61,12 +62,12 @@ impl<'a> Known<'a> {
     }
 
     /// What is in it. A block of which that is not known may hold anything.
-    pub(super) fn may(&self, has: impl FnOnce(&BlockEntry) -> bool) -> bool {
+    pub(super) fn may(&self, has: impl FnOnce(&BlockSummary) -> bool) -> bool {
         self.entry.as_ref().is_none_or(has)
     }
 
     /// What is in it, if that is known.
-    pub(super) fn entry(&self) -> Option<&BlockEntry> {
+    pub(super) fn entry(&self) -> Option<&BlockSummary> {
         self.entry.as_ref()
     }
 
@@ -85,20 +86,8 @@ pub(super) struct Map<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// `None`: nothing is known of any, or there is too much to know. `must_tell`: what no index
-    /// tells, the blocks themselves do; then nothing depends on what indexes there are.
-    pub(super) fn new(place: &Place<'a>, must_tell: bool) -> Option<Self> {
-        let mut indexes = indexes(place.opened);
-        if !must_tell && indexes.iter().all(Option::is_none) {
-            return None;
-        }
-        for (reader, index) in place.opened.iter().zip(&mut indexes) {
-            let tells = |index: &SearchIndex| reader.of(Kind::Pages).all(|b| index.of(b).is_some());
-            // A file that is still written has none yet.
-            if !reader.complete() || must_tell && !index.as_ref().is_some_and(tells) {
-                *index = Some(search::of_file(reader));
-            }
-        }
+    /// `None`: there is too much to know.
+    pub(super) fn new(place: &Place<'a>) -> Option<Self> {
         let mut all = Vec::new();
         let mut held = 0usize;
         for job in load::jobs(place.opened) {
@@ -109,8 +98,7 @@ impl<'a> Map<'a> {
             if header.kind != Kind::Pages {
                 continue;
             }
-            let index = indexes.get(job.file).and_then(Option::as_ref);
-            let entry = index.and_then(|index| index.of(job.block)).cloned();
+            let entry = job.reader.summary(job.block);
             held = held.saturating_add(size_of::<Known<'_>>());
             held = held.saturating_add(entry.as_ref().map_or(0, |entry| 4 * entry.threads.len()));
             if held as u64 > memory::limit() / 8 {
@@ -119,7 +107,7 @@ impl<'a> Map<'a> {
             let (pages, first, last) = (Pages::File(job), header.first, header.last);
             all.push(Known { pages, lane, first, last, entry });
         }
-        all.extend(place.rings.into_iter().flat_map(of_rings));
+        all.extend(place.rings.into_iter().flat_map(|rings| of_rings(rings, place.meta)));
         all.sort_by_key(|block| (block.first, block.place()));
         let mut end = 0;
         let until = |block: &Known<'_>| {
@@ -259,15 +247,16 @@ impl<'a> Map<'a> {
     }
 }
 
-/// What the rings hold of each lane, with what an index would say of it.
-fn of_rings(rings: Tail<'_>) -> impl Iterator<Item = Known<'_>> {
+/// What the rings hold of each lane, with what a summary would say of it.
+fn of_rings<'a>(rings: Tail<'a>, meta: &Meta) -> impl Iterator<Item = Known<'a>> {
+    let mut summaries = Summarizer::new(Some(meta));
     [Lane::Syscall, Lane::Sched, Lane::Kernel].into_iter().filter_map(move |lane| {
         let of_lane = rings.recording.streams.iter().filter(|stream| stream.lane() == lane);
         let with_sums = of_lane.flat_map(|stream| stream.pages().iter().zip(stream.summaries()));
         let own: Vec<_> = with_sums.filter(|(_, summary)| summary.last >= rings.from).collect();
         let last = own.iter().map(|(_, summary)| summary.last).max()?;
         let pages: Vec<&Page> = own.into_iter().map(|(page, _)| page).collect();
-        let entry = Some(search::of_pages(pages.iter().copied()));
+        let entry = summaries.of(pages.iter().copied(), usize::MAX);
         Some(Known { pages: Pages::Rings(pages), lane, first: rings.from, last, entry })
     })
 }

@@ -1,4 +1,4 @@
-//! Which blocks a narrow question needs, by the search indexes of the files.
+//! Which blocks a narrow question needs, by what their summaries say.
 //!
 //! What is chosen is every block that may hold a wanted event, and with each event all that its
 //! line depends on: the beginning of its call, the requests to disks in the call, what its
@@ -21,18 +21,17 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::meta::Meta;
 use flightrec_store::FileReader;
-use flightrec_store::search::{self, Missing, SearchIndex};
+use flightrec_store::summary::Missing;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::map::{At, Map};
 use super::decoded::Decoded;
 use super::load::Job;
 use super::name_index::Names;
-use crate::observe::note;
 use crate::source::PageSet;
 use crate::source::sure::Skip;
 
-/// What is asked for, as far as an index can tell.
+/// What is asked for, as far as a summary can tell.
 pub trait Sought: Sync {
     /// The threads one of which an event has to name, in order; `None`: any.
     fn threads(&self) -> Option<&[u32]>;
@@ -150,7 +149,7 @@ pub(super) struct Place<'a> {
 /// Chooses blocks. `None`: everything is to be read.
 pub(super) fn choose(place: &Place<'_>, sought: &dyn Sought) -> Option<Chosen> {
     let names = sought.names_in_paths();
-    let map = Map::new(place, sought.slower_than().is_some() || names.is_some())?;
+    let map = Map::new(place)?;
     let (picked, skips) = if let Some(names) = names {
         (paths::choose(&map, place, sought, names)?, Vec::new())
     } else if sought.is_of_calls() {
@@ -172,31 +171,4 @@ pub(super) fn choose(place: &Place<'_>, sought: &dyn Sought) -> Option<Chosen> {
     let decoded = map.into_decoded();
     decoded.retain(|path, at| blocks.get(path).is_some_and(|of_file| of_file.contains(&at)));
     Some(Chosen { blocks, skips: skips.into(), threads, only, decoded })
-}
-
-/// The indexes of the files that were closed. Where some have none that can be used, that is said.
-fn indexes(opened: &[&FileReader]) -> Vec<Option<SearchIndex>> {
-    let (mut lacking, mut first) = (0, None);
-    let index = |reader: &&FileReader| {
-        if !reader.complete() {
-            return None;
-        }
-        let why = match search::read(reader) {
-            Ok(Some(index)) => return Some(index),
-            Ok(None) => format!("{}: no search index", reader.path().display()),
-            Err(error) => error.to_string(),
-        };
-        lacking += 1;
-        first.get_or_insert(why);
-        None
-    };
-    let indexes = opened.iter().map(index).collect();
-    if let Some(why) = first {
-        let more = if lacking == 1 { String::new() } else { format!(" ({} more)", lacking - 1) };
-        note(&format!(
-            "{why}{more}: all blocks are read, which takes longer; `flightctl verify --reindex` \
-             makes it"
-        ));
-    }
-    indexes
 }

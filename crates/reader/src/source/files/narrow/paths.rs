@@ -4,14 +4,14 @@
 //! A path that matches has a name, one of its components, which the pattern gives as it is. Whatever
 //! it was put together of, one of the strings did, that a call was given in that process, or in one
 //! from which it has its descriptors. (Or a snapshot of descriptors tells.) So the filters of names
-//! in the indexes find all such processes.
+//! in the summaries find all such processes.
 
 use flightrec_format::abi::kinds::Kind;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::decode::{Body, Call, Page, Text};
 use flightrec_format::descriptors::{Ends, Object, Snapshot};
-use flightrec_store::search::{self, BlockEntry, CallKey, Missing};
+use flightrec_store::summary::{self, BlockSummary, CallKey, Missing};
 use flightrec_store::{Content, Kind as Block};
 use rustc_hash::FxHashSet;
 
@@ -29,15 +29,15 @@ pub(super) fn choose(
     sought: &dyn Sought,
     wanted: &[Vec<u8>],
 ) -> Option<Picked> {
-    let hashes: Vec<u32> = wanted.iter().map(|name| search::hash(name)).collect();
-    let has_name = |entry: &BlockEntry| {
+    let hashes: Vec<u32> = wanted.iter().map(|name| summary::hash(name)).collect();
+    let has_name = |entry: &BlockSummary| {
         let components = &entry.components;
         components.vague || hashes.iter().any(|name| components.may_have(*name))
     };
     // Operations of io_uring have to do with paths by descriptors as well, and what one opens
     // whoever finds it done has.
     let ring = family::kinds(&[Kind::IoSubmit, Kind::IoComplete]);
-    let has_ring = |entry: &BlockEntry| entry.kinds & ring != 0;
+    let has_ring = |entry: &BlockSummary| entry.kinds & ring != 0;
     if map.of(Lane::Kernel).any(|(_, block)| block.may(has_ring)) || place.names.resumes() {
         return None;
     }
@@ -79,7 +79,7 @@ pub(super) fn choose(
         return None;
     }
     let own = sorted(tids.iter().copied());
-    let has_thread = |entry: &BlockEntry| entry.has_any_thread(&own);
+    let has_thread = |entry: &BlockSummary| entry.has_any_thread(&own);
     let of_kernel = |(_, block): &(At, &Known<'_>)| block.may(has_thread);
     let calls: Vec<At> = map
         .open(Lane::Syscall, place.from)
@@ -158,24 +158,22 @@ fn may_name(text: &Text, wanted: &[Vec<u8>]) -> bool {
 }
 
 fn has_name(path: &[u8], wanted: &[Vec<u8>]) -> bool {
-    search::names(path).any(|name| wanted.iter().any(|wanted| wanted == name))
+    summary::names(path).any(|name| wanted.iter().any(|wanted| wanted == name))
 }
 
 /// Whether the calls after the first stretch tell all of them that has to do with paths; `None`:
 /// it is not known.
 fn tells_all(map: &Map<'_>, place: &Place<'_>, sought: &dyn Sought) -> Option<bool> {
-    let lacks = |(call, missing): &(CallKey, Missing)| {
-        abi(call.0).is_none_or(|abi| sought.lacks_path(abi, call.1, *missing))
+    let lacks = |call: CallKey, missing: Missing| {
+        abi(call.0).is_none_or(|abi| sought.lacks_path(abi, call.1, missing))
     };
     let mut unbegun = Vec::new();
     for (at, block) in map.open(Lane::Syscall, place.from) {
         let entry = block.entry()?;
-        if entry.missing.iter().any(lacks)
-            || entry.calls.iter().any(|call| lacks(&(*call, Missing::default())))
-        {
+        if entry.calls.iter().any(|of| lacks(of.call, of.missing)) {
             return Some(false);
         }
-        if entry.unbegun.iter().any(lacks) {
+        if entry.calls.iter().any(|of| of.unbegun.is_some_and(|lost| lacks(of.call, lost))) {
             unbegun.push(at);
         }
     }
@@ -184,7 +182,7 @@ fn tells_all(map: &Map<'_>, place: &Place<'_>, sought: &dyn Sought) -> Option<bo
         let mut ends = Vec::new();
         scan::each(pages, |event| {
             if let Body::Exit { call, entered: None, .. } = &event.body
-                && lacks(&((call.abi as u8, call.nr), Missing::of(call)))
+                && lacks((call.abi as u8, call.nr), Missing::of(call))
             {
                 ends.push((event.tid, event.time));
             }

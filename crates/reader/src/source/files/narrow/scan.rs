@@ -2,11 +2,11 @@
 
 use flightrec_format::abi::record::{Abi, NR_INVALID, StringStatus};
 use flightrec_format::decode::{Body, Call, Event, Half, Page};
-use flightrec_format::meta::Meta;
+use flightrec_format::meta::{Meta, is_descriptor, is_directory};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::map::{Last, Moment};
-use crate::names::{Calls, is_descriptor, is_directory};
+use crate::names::Calls;
 
 /// An event of a thread, in short.
 #[derive(Debug, Clone, Copy)]

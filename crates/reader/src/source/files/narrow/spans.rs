@@ -9,7 +9,7 @@
 
 use flightrec_format::abi::kinds::Kind;
 use flightrec_format::abi::page::Lane;
-use flightrec_store::search::BlockEntry;
+use flightrec_store::summary::BlockSummary;
 use rustc_hash::FxHashSet;
 
 use super::calls::PART;
@@ -33,7 +33,7 @@ pub(super) fn choose(
     sought: &dyn Sought,
 ) -> Option<(Picked, Vec<Skip>)> {
     let threads = sought.threads()?;
-    let has_thread = |entry: &BlockEntry| entry.has_any_thread(threads);
+    let has_thread = |entry: &BlockSummary| entry.has_any_thread(threads);
     let seeds: Vec<At> = map
         .all()
         .filter(|(_, block)| block.last >= place.from)
@@ -133,7 +133,7 @@ enum Before {
 }
 
 fn before(map: &Map<'_>, cpu: u16, moment: u64) -> Before {
-    let state = |entry: &BlockEntry| entry.cpus.iter().copied().find(|of| of.cpu == cpu);
+    let state = |entry: &BlockSummary| entry.cpus.iter().copied().find(|of| of.cpu == cpu);
     let all: Vec<&Known<'_>> = map
         .of(Lane::Sched)
         .map(|(_, block)| block)

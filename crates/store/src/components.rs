@@ -1,6 +1,8 @@
 //! Which names may be in the paths of a block: a Bloom filter of the components of all strings of
 //! its system calls.
 
+use rustc_hash::FxHashSet;
+
 /// Bits of the filter for each name: with [`PROBES`], one name of 60 that are not there may be.
 const BITS: usize = 9;
 /// Fewer bits for each name than these tell nothing.
@@ -18,12 +20,12 @@ pub struct Components {
     /// There are too many to tell.
     pub any: bool,
     /// The filter; empty if there is no name.
-    pub(super) bits: Vec<u8>,
+    pub(crate) bits: Vec<u8>,
 }
 
 impl Components {
-    /// Of names, each by its [`hash`] and once, in a block of so many bytes.
-    pub(super) fn new(names: &[u32], data_len: usize, vague: bool) -> Self {
+    /// Of names, each by its [`hash`], in a block of so many bytes.
+    pub(crate) fn new(names: &FxHashSet<u32>, data_len: usize, vague: bool) -> Self {
         if names.is_empty() {
             return Self { vague, any: false, bits: Vec::new() };
         }
@@ -43,6 +45,11 @@ impl Components {
         Self { vague, any: false, bits }
     }
 
+    /// Whether it denies no name that another filter of the same strings has.
+    pub(crate) fn holds(&self, made: &Self) -> bool {
+        (self.vague || !made.vague) && (self.any || self.bits == made.bits)
+    }
+
     /// Whether a path may have a name, which is given by its [`hash`]; strings that are not
     /// recorded whole aside.
     pub fn may_have(&self, name: u32) -> bool {
@@ -59,9 +66,15 @@ fn probes(name: u32, length: usize) -> impl Iterator<Item = usize> {
     (0..PROBES).map(move |n| name.wrapping_add(step.wrapping_mul(n)) as usize % (length * 8))
 }
 
-/// What stands for a name in filters: its CRC-32.
+/// What stands for a name in filters.
 pub fn hash(name: &[u8]) -> u32 {
-    crc32fast::hash(name)
+    let (words, rest) = name.as_chunks::<8>();
+    let last = rest.iter().fold(name.len() as u64, |word, byte| word << 8 | u64::from(*byte));
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let hash = words
+        .chain([last])
+        .fold(0u64, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (hash >> 32) as u32
 }
 
 /// The names that a path is made of. Those that lead up (`..`) are among them.
@@ -75,13 +88,13 @@ mod tests {
 
     #[test]
     fn no_name_is_missing_and_few_are_too_many() {
-        let all: Vec<u32> = (0..400).map(|n| hash(format!("name-{n}").as_bytes())).collect();
+        let all: FxHashSet<u32> = (0..400).map(|n| hash(format!("name-{n}").as_bytes())).collect();
         let filter = Components::new(&all, 1 << 20, false);
         assert!(all.iter().all(|name| filter.may_have(*name)));
         let others = (0..10_000).filter(|n| filter.may_have(hash(format!("x{n}").as_bytes())));
         assert!(others.count() < 400);
-        let none = Components::new(&[], 1 << 20, true);
-        assert!(!none.may_have(all[0]) && none.vague);
+        let none = Components::new(&FxHashSet::default(), 1 << 20, true);
+        assert!(!none.may_have(hash(b"name-0")) && none.vague);
         // Where there is no room, any may be.
         let crowded = Components::new(&all, 200 * SHARE - 1, false);
         assert!(crowded.may_have(hash(b"x")) && crowded.any);

@@ -1,6 +1,6 @@
 //! What an argument is, by the kernel's own name and type for it.
 
-use flightrec_format::meta::Argument;
+use super::Argument;
 
 /// Whether an argument of a call is a file descriptor of the process that makes it.
 pub fn is_descriptor(call: &str, argument: &Argument) -> bool {

@@ -1,5 +1,6 @@
-//! Narrow questions, with search indexes and without: the same bytes.
+//! Narrow questions, with the blocks' summaries and without: the same bytes.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
@@ -11,13 +12,14 @@ use flightrec_format::abi::record::{
     Abi, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
 };
 use flightrec_format::decode::{Body, Call, Event, Plain, Text};
-use flightrec_store::search;
+use flightrec_store::Kind as Block;
+use flightrec_store::summary::{BlockSummary, Components};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tempfile::TempDir;
 
 use crate::common::{NOW, Recording, SECOND, WALL, command, meta, stderr, stdout};
-use crate::disk::{Disk, files};
+use crate::disk::{Disk, files, rewrite};
 
 /// A limit at which some 250 pages are a stretch.
 const SMALL: &str = "3M";
@@ -253,25 +255,20 @@ fn made(file_seconds: u64, seed: u64, goes_on: bool) -> (TempDir, Option<TempDir
             disk.drain(&mut machine.recording, drained + 1000);
         }
     }
-    let mut all = files(dir.path());
     let daemon = if goes_on {
-        all.pop();
         machine.recording.keep_pages = 12;
         Some(machine.recording.serve())
     } else {
         disk.close(&mut machine.recording, BEGIN + 19 * SECOND);
         None
     };
-    for file in all {
-        search::write(&file, &search::make(&file).unwrap()).unwrap();
-    }
     (dir, daemon)
 }
 
 /// What questions are asked of.
 struct Asked {
     store: TempDir,
-    /// A copy of it without indexes.
+    /// A copy of it without summaries.
     bare: TempDir,
     /// The daemon that has the rings after it.
     daemon: Option<TempDir>,
@@ -283,19 +280,18 @@ const ASKED: [(u64, u64, bool); 3] = [(60, 7, false), (5, 8, false), (5, 9, true
 fn asked(which: usize) -> Asked {
     let (seconds, seed, goes_on) = ASKED[which];
     let (store, daemon) = made(seconds, seed, goes_on);
-    let bare = tempfile::tempdir().unwrap();
-    copied(store.path(), bare.path(), |name| !name.ends_with(search::EXTENSION));
+    let bare = with_other_summaries(&store, |_, _| None);
     Asked { store, bare, daemon }
 }
 
-fn copied(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool + Copy) {
+fn copied(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
         if entry.file_type().unwrap().is_dir() {
             fs::create_dir(to.join(&name)).unwrap();
-            copied(&entry.path(), &to.join(name), wanted);
-        } else if wanted(&name) {
+            copied(&entry.path(), &to.join(name));
+        } else {
             fs::copy(entry.path(), to.join(name)).unwrap();
         }
     }
@@ -320,11 +316,29 @@ fn dump(store: &Path, way: &[&str], memory: &str) -> Output {
     ask(&["dump"], (store, None), way, memory)
 }
 
+/// The events of an answer, and what is told of its stretches. How many these are depends on what
+/// is read; so what is told of several is one.
+fn told(text: &str) -> (Vec<&str>, BTreeSet<String>) {
+    let (mut events, mut coverage) = (Vec::new(), BTreeSet::new());
+    for line in text.lines() {
+        if let Some(line) = line.strip_prefix("# coverage: ") {
+            coverage.insert(line.split_once("): ").expect("a duration").1.to_owned());
+        } else if line.contains("\"event\":\"coverage\"") {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let of = |key: &str| line[key].to_string();
+            coverage.insert(["complete", "cpus", "gaps", "lacking", "undecided"].map(of).join(" "));
+        } else {
+            events.push(line);
+        }
+    }
+    (events, coverage)
+}
+
 /// What a question gives must not depend on what is read for it.
 fn is_the_same(Asked { store, bare, daemon }: &Asked, way: &[&str]) {
     let dump =
         |store: &TempDir, memory| ask(&["dump"], (store.path(), daemon.as_ref()), way, memory);
-    // What is read at once has no stretches, and no use for indexes. (Descriptors may be known by
+    // What is read at once has no stretches, and no use for summaries. (Descriptors may be known by
     // more names then.)
     let is_asked_whole = way.contains(&"off");
     let (with, without, whole) = thread::scope(|scope| {
@@ -335,9 +349,10 @@ fn is_the_same(Asked { store, bare, daemon }: &Asked, way: &[&str]) {
     });
     assert_eq!(with.status.code(), without.status.code(), "{way:?}: {}", stderr(&with));
     let (one, other) = (stdout(&with), stdout(&without));
-    let differs = one.lines().zip(other.lines()).find(|(one, other)| one != other);
+    let ((events, coverage), (others, other)) = (told(&one), told(&other));
+    let differs = events.iter().zip(&others).find(|(one, other)| one != other);
     assert_eq!(differs, None, "{way:?}");
-    assert_eq!(one.len(), other.len(), "{way:?}");
+    assert_eq!((events.len(), coverage), (others.len(), other), "{way:?}");
     let Some(whole) = whole else { return };
     let whole = stdout(&whole);
     let events = |text: &str| {
@@ -386,7 +401,7 @@ const FILTERS: [&[&str]; 31] = [
 
 const LOOKS: [&[&str]; 4] = [&[], &["--format", "jsonl"], &["--merge"], &["--cpu", "0"]];
 
-fn indexes_change_no_answer(which: usize) {
+fn summaries_change_no_answer(which: usize) {
     let asked = asked(which);
     for (n, filter) in FILTERS.into_iter().enumerate() {
         for window in [&["--last", "14s"][..], &["--all"]] {
@@ -397,20 +412,20 @@ fn indexes_change_no_answer(which: usize) {
 
 #[test]
 #[ignore = "long: hundreds of questions over random files"]
-fn indexes_change_no_answer_of_a_file() {
-    indexes_change_no_answer(0);
+fn summaries_change_no_answer_of_a_file() {
+    summaries_change_no_answer(0);
 }
 
 #[test]
 #[ignore = "long: hundreds of questions over random files"]
-fn indexes_change_no_answer_of_several_files() {
-    indexes_change_no_answer(1);
+fn summaries_change_no_answer_of_several_files() {
+    summaries_change_no_answer(1);
 }
 
 #[test]
 #[ignore = "long: hundreds of questions over random files"]
-fn indexes_change_no_answer_of_a_recording_that_goes_on() {
-    indexes_change_no_answer(2);
+fn summaries_change_no_answer_of_a_recording_that_goes_on() {
+    summaries_change_no_answer(2);
 }
 
 #[test]
@@ -428,57 +443,79 @@ fn nor_of_any_window() {
     checked.unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// A store of its own, to be spoilt.
-fn own(store: &TempDir) -> TempDir {
+/// A copy of a store with other summaries, or none.
+fn with_other_summaries(
+    store: &TempDir,
+    other: impl Fn(BlockSummary, u32) -> Option<BlockSummary>,
+) -> TempDir {
     let own = tempfile::tempdir().unwrap();
-    copied(store.path(), own.path(), |_| true);
+    copied(store.path(), own.path());
+    for file in files(own.path()) {
+        rewrite(&file, &other);
+    }
     own
 }
 
 const WAY: [&str; 5] = ["--last", "14s", "--syscall", "openat", "--errors"];
 
 #[test]
-fn a_damaged_index_is_told_once_and_changes_nothing() {
+fn a_damaged_summary_changes_no_answer_and_verify_names_it() {
     let Asked { store, .. } = asked(1);
     let good = dump(store.path(), &WAY, SMALL);
-    assert!(!stderr(&good).contains("search index"), "{}", stderr(&good));
-    for spoil in [0, 1, 2] {
-        let own = own(&store);
-        for file in files(own.path()) {
-            let index = search::path(&file);
-            match spoil {
-                0 => fs::remove_file(&index).unwrap(),
-                1 => {
-                    let mut bytes = fs::read(&index).unwrap();
-                    let at = bytes.len() - 9;
-                    bytes[at] ^= 4;
-                    fs::write(&index, bytes).unwrap();
-                }
-                _ => fs::write(&index, "not an index").unwrap(),
-            }
+    let own = tempfile::tempdir().unwrap();
+    copied(store.path(), own.path());
+    let mut damaged = 0;
+    for file in files(own.path()) {
+        let mut bytes = fs::read(&file).unwrap();
+        for block in flightrec_store::FileReader::open(&file).unwrap().of(Block::Pages) {
+            bytes[block.end() as usize - 9] ^= 4;
+            damaged += 1;
         }
-        let out = dump(own.path(), &WAY, SMALL);
-        assert_eq!(stdout(&out), stdout(&good), "{spoil}");
-        let said = stderr(&out);
-        assert_eq!(said.matches("search index").count(), 1, "{said}");
-        // And is made anew.
-        let verified = run("512M", &["verify", "--reindex", own.path().to_str().unwrap()]);
-        assert_eq!(verified.status.code(), Some(0), "{}", stderr(&verified));
-        let made = stdout(&verified).matches("search index made").count();
-        assert_eq!(made, files(own.path()).len(), "{}", stdout(&verified));
-        let again = dump(own.path(), &WAY, SMALL);
-        assert_eq!((stdout(&again), stderr(&again)), (stdout(&good), stderr(&good)));
+        fs::write(&file, bytes).unwrap();
+    }
+    assert!(damaged > 9);
+    let out = dump(own.path(), &WAY, SMALL);
+    assert_eq!(told(&stdout(&out)), told(&stdout(&good)));
+    assert_eq!(stderr(&out), stderr(&good));
+    let verified = run("512M", &["verify", own.path().to_str().unwrap()]);
+    assert_eq!(verified.status.code(), Some(1), "{}", stderr(&verified));
+    let told = stdout(&verified).matches("the summary of a block is damaged").count();
+    assert_eq!(told, damaged, "{}", stdout(&verified));
+}
+
+#[test]
+fn verify_names_a_summary_that_lacks_what_its_block_holds() {
+    let Asked { store, .. } = asked(1);
+    let verified = run("512M", &["verify", store.path().to_str().unwrap()]);
+    assert_eq!(verified.status.code(), Some(0), "{}", stdout(&verified));
+    let forgeries: [fn(&mut BlockSummary); 5] = [
+        |of| of.kinds = 0,
+        |of| of.threads.truncate(1),
+        |of| of.calls.truncate(1),
+        |of| of.calls.iter_mut().for_each(|call| call.longest = Some(0)),
+        |of| of.components = Components::default(),
+    ];
+    for (n, forge) in forgeries.into_iter().enumerate() {
+        let own = with_other_summaries(&store, |mut summary, _| {
+            forge(&mut summary);
+            Some(summary)
+        });
+        let verified = run("512M", &["verify", own.path().to_str().unwrap()]);
+        assert_eq!(verified.status.code(), Some(1), "{n}: {}", stdout(&verified));
     }
 }
 
-/// That blocks are left unread shows where an index says that nothing is in them.
+/// That blocks are left unread shows where a summary says that nothing is in them.
 #[test]
-fn what_an_index_rules_out_is_not_read() {
+fn what_a_summary_rules_out_is_not_read() {
     let Asked { store, .. } = asked(1);
-    let own = spoilt(&store, |block| {
-        block.failures.clear();
-        block.longest = Some(0);
-        block.components = search::Components::default();
+    let own = with_other_summaries(&store, |mut summary, _| {
+        for call in &mut summary.calls {
+            call.errors.clear();
+            call.longest = Some(0);
+        }
+        summary.components = Components::default();
+        Some(summary)
     });
     let ways: [(&[&str], usize); 3] = [
         (&WAY, 20),
@@ -502,7 +539,10 @@ fn what_an_index_rules_out_is_not_read() {
 #[test]
 fn nor_is_it_while_a_recording_goes_on() {
     let Asked { store, daemon, .. } = asked(2);
-    let own = spoilt(&store, |block| block.threads.clear());
+    let own = with_other_summaries(&store, |mut summary, _| {
+        summary.threads.clear();
+        Some(summary)
+    });
     let mut ways = Vec::new();
     for tid in 1001..=1008 {
         let tid = tid.to_string();
@@ -517,25 +557,13 @@ fn nor_is_it_while_a_recording_goes_on() {
     assert!(ways.iter().all(|(whole, left)| left <= whole), "{ways:?}");
 }
 
-/// A store whose indexes lack what is in the blocks.
-fn spoilt(store: &TempDir, spoil: impl Fn(&mut search::BlockEntry)) -> TempDir {
-    let own = own(store);
-    for file in files(own.path()) {
-        // Of what is still written there is none.
-        let Ok(mut index) = search::make(&file) else { continue };
-        index.blocks.iter_mut().for_each(&spoil);
-        search::write(&file, &index).unwrap();
-    }
-    own
-}
-
 fn report(of: (&Path, Option<&TempDir>), way: &[&str], memory: &str) -> Output {
     ask(&["report", "calls", "--format", "json"], of, way, memory)
 }
 
 #[test]
 #[ignore = "long: hundreds of questions over random files"]
-fn indexes_and_stretches_change_no_report() {
+fn summaries_and_stretches_change_no_report() {
     let filters: [&[&str]; 14] = [
         &[],
         &["--by", "tid,cpu"],
@@ -575,22 +603,13 @@ fn indexes_and_stretches_change_no_report() {
 }
 
 #[test]
-fn blocks_that_no_index_names_are_read() {
+fn blocks_without_a_summary_are_read() {
     let Asked { store, .. } = asked(1);
-    let own = own(&store);
-    for file in files(own.path()) {
-        let mut index = search::make(&file).unwrap();
-        let mut number = 0;
-        index.blocks.retain(|_| {
-            number += 1;
-            number % 3 != 0
-        });
-        search::write(&file, &index).unwrap();
-    }
+    let own = with_other_summaries(&store, |summary, number| (number % 3 != 0).then_some(summary));
     for filter in FILTERS {
         let way = [&["--last", "14s"], filter].concat();
-        let (one, other) = (dump(store.path(), &way, SMALL), dump(own.path(), &way, SMALL));
-        assert_eq!(stdout(&one), stdout(&other), "{way:?}");
+        let [one, other] = [&store, &own].map(|store| stdout(&dump(store.path(), &way, SMALL)));
+        assert_eq!(told(&one), told(&other), "{way:?}");
     }
 }
 
