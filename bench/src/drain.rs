@@ -83,7 +83,7 @@ pub(super) fn run(args: &DrainArgs) -> Result<()> {
         };
         line("draining", &|of| of.drain);
         if args.sums {
-            line("sums and indexes", &|of| of.sums);
+            line("sums", &|of| of.sums);
         }
         line("all of flightd", &|of| of.all);
         let lost: f64 = of_build.iter().map(|of| of.lost).sum();

@@ -14,7 +14,7 @@ use crate::options::recorder::RecorderArgs;
 use crate::output::is_broken_pipe;
 use crate::progress::Terminal;
 use crate::ssh::{SshArgs, SshError, typed};
-use crate::{descriptors, forward, zone};
+use crate::{descriptors, explain, forward, zone};
 
 /// The program as a whole.
 const HELP: Help = Help {
@@ -63,6 +63,7 @@ pub fn run() -> ExitCode {
             }
         };
     }
+    let explain = recorder.explain.then(explain::begin);
     let now = Timestamp::now().to_zoned(zone::system());
     let remarks = command.remarks(&now);
     let result = command.plan(recorder, &now).and_then(|plan| {
@@ -71,6 +72,9 @@ pub fn run() -> ExitCode {
         }
         plan.run()
     });
+    if let Some(explain) = explain {
+        note(&explain.line());
+    }
     match result {
         Ok(exit) => exit,
         Err(error) if is_broken_pipe(&error) => Exit::Fine,

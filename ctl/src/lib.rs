@@ -32,6 +32,7 @@ pub mod commands;
 mod descriptors;
 mod events;
 mod exit;
+mod explain;
 #[cfg(feature = "export")]
 mod export;
 pub mod filter;

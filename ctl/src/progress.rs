@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use flightrec_reader::observe::{Meter, Observer};
 
-use crate::guard;
+use crate::{explain, guard};
 use flightrec_cli::note;
 use flightrec_format::human::bytes;
 
@@ -38,6 +39,18 @@ impl Observer for Terminal {
 
     fn reads_files(&self) {
         guard::watch();
+    }
+
+    fn opens(&self, file: &Path, blocks: u64, bytes: u64) {
+        explain::opens(file, blocks, bytes);
+    }
+
+    fn decodes(&self, file: &Path, offset: u64, bytes: u64) {
+        explain::decodes(file, offset, bytes);
+    }
+
+    fn checks(&self, bytes: u64) {
+        explain::checks(bytes);
     }
 }
 

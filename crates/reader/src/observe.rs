@@ -4,7 +4,10 @@
 //! far it is, and what they left out. A program that wants these reports registers an [`Observer`]
 //! once, with [`listen`]. Without an observer they are dropped. Nothing is ever printed.
 
+use std::path::Path;
 use std::sync::OnceLock;
+
+use flightrec_store::{BlockRef, FileReader, Kind};
 
 /// Receives the reports.
 pub trait Observer: Sync {
@@ -17,6 +20,15 @@ pub trait Observer: Sync {
 
     /// From now on files are read, which may be of any size.
     fn reads_files(&self) {}
+
+    /// A recording's file is open, with so many blocks of pages, which take so many bytes.
+    fn opens(&self, _file: &Path, _blocks: u64, _bytes: u64) {}
+
+    /// The block at an offset of a file is decoded, of so many bytes.
+    fn decodes(&self, _file: &Path, _offset: u64, _bytes: u64) {}
+
+    /// So many bytes of blocks that are not needed are read for their checksums.
+    fn checks(&self, _bytes: u64) {}
 }
 
 /// Counts the progress of one thing that takes a while.
@@ -49,6 +61,29 @@ pub fn begins(what: &'static str) -> Box<dyn Meter> {
 pub fn note(line: &str) {
     if let Some(told) = OBSERVER.get() {
         told.note(line);
+    }
+}
+
+/// Reports that a file is open.
+pub(crate) fn opens(reader: &FileReader) {
+    if let Some(told) = OBSERVER.get() {
+        let pages = || reader.of(Kind::Pages);
+        let bytes = pages().map(|block| u64::from(block.header.data_len)).sum();
+        told.opens(reader.path(), pages().count() as u64, bytes);
+    }
+}
+
+/// Reports that a block is decoded.
+pub(crate) fn decodes(reader: &FileReader, block: &BlockRef) {
+    if let Some(told) = OBSERVER.get() {
+        told.decodes(reader.path(), block.offset, block.header.data_len.into());
+    }
+}
+
+/// Reports that a block is read for its checksum.
+pub(crate) fn checks(block: &BlockRef) {
+    if let Some(told) = OBSERVER.get() {
+        told.checks(block.header.data_len.into());
     }
 }
 

@@ -47,7 +47,7 @@ impl Components {
 
     /// Whether it denies no name that another filter of the same strings has.
     pub(crate) fn holds(&self, made: &Self) -> bool {
-        (self.vague || !made.vague) && (self.any || self.bits == made.bits)
+        (self.vague || !made.vague) && (self.any || !made.any && self.bits == made.bits)
     }
 
     /// Whether a path may have a name, which is given by its [`hash`]; strings that are not

@@ -34,6 +34,11 @@ impl Missing {
         missing
     }
 
+    /// Whether it is said of all that another one says is missing.
+    pub(crate) fn holds(self, other: Self) -> bool {
+        self.strings & other.strings == other.strings && self.arguments == other.arguments
+    }
+
     /// What either of two lacks.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { strings: self.strings | other.strings, arguments: self.arguments | other.arguments }

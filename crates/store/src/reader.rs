@@ -191,17 +191,17 @@ impl FileReader {
     /// A block as it is, for another file of the same session ([`crate::FileWriter::push`]).
     pub fn block(&self, block: &BlockRef) -> Result<Block, Damage> {
         let length = block.header.data_len.min(DATA_MAX as u32) as usize;
-        let summary = block.header.summary_len.min(SUMMARY_MAX as u32) as usize;
-        let mut bytes = vec![0; HEAD + length + summary];
-        let rest = bytes.get_mut(HEAD..).unwrap_or_default();
-        self.load(block, rest)?;
-        if rest.get(..length).map(crc32fast::hash) != Some(block.header.data_crc) {
+        let mut bytes = vec![0; HEAD + length];
+        let data = bytes.get_mut(HEAD..).unwrap_or_default();
+        self.load(block, data)?;
+        if crc32fast::hash(data) != block.header.data_crc {
             return Err(damaged(block, What::Checksum));
         }
-        Ok(Block { header: block.header, bytes })
+        let header = BlockHeader { summary_len: 0, ..block.header };
+        Ok(Block { header, bytes }.with_summary(self.summary(block).as_ref()))
     }
 
-    /// Reads a block's data, and as much after them as there is room for.
+    /// Reads a block's data.
     fn load(&self, block: &BlockRef, data: &mut [u8]) -> Result<(), Damage> {
         if block.header.data_len as usize > DATA_MAX {
             let what = format!("{} bytes are more than a block takes", block.header.data_len);

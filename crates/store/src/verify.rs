@@ -103,7 +103,7 @@ impl Verifier {
                 Ok(Content::Meta(meta)) => summaries = Summarizer::new(Some(meta)),
                 Ok(Content::Pages(pages)) if block.header.summary_len != 0 => {
                     // Of a call that began before the block, the summary may know more than this.
-                    let made = summaries.of(pages, block.header.data_len as usize);
+                    let made = summaries.least(pages, block.header.data_len as usize);
                     let of = reader.summary(block).zip(made);
                     if !of.is_some_and(|(of, made)| of.holds(&made)) {
                         let (offset, bytes) = (block.summary(), block.header.summary_len.into());

@@ -1,7 +1,6 @@
 //! Finding the blocks of a file that has no index: from header to header, and after damage by
 //! their tag.
 
-use std::cmp::Ordering;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -10,6 +9,7 @@ use crate::block::{self, BLOCKS_MAX, BlockHeader, BlockRef, FoundBlock, HEAD};
 use crate::damage::{Damage, What};
 use crate::fields::{FRAME_HEAD, frame_len};
 use crate::index;
+use crate::summary::{self, SUMMARY_MAX};
 
 /// Bytes that are looked through at once.
 const WINDOW: usize = 1 << 20;
@@ -71,20 +71,24 @@ impl<'a> Walker<'a> {
     /// Takes a block, if it is whole; returns where to go on.
     fn block(&mut self, block: BlockRef) -> io::Result<u64> {
         let end = block.end();
-        if end == self.size || end < self.size && (self.is_known(end)? || self.is_intact(&block)?) {
+        if end == self.size || end < self.size && self.is_known(end)? {
             self.walk.blocks.push(block);
             return Ok(end);
         }
         let data_end = block.summary();
-        if data_end < end && data_end <= self.size && self.is_intact(&block)? {
-            // Its data are whole; its summary, or what comes after, is not.
+        if data_end <= self.size && self.is_intact(&block)? {
+            if end <= self.size && self.has_summary(&block)? {
+                self.walk.blocks.push(block);
+                return Ok(end);
+            }
+            // Its data are whole; bytes of its summary are not, or are missing.
             let header = BlockHeader { summary_len: 0, ..block.header };
             self.walk.blocks.push(BlockRef { header, ..block });
             let next = self.next(data_end)?;
-            let what = match next.cmp(&end) {
-                Ordering::Less => What::Cut,
-                Ordering::Equal => What::Summary,
-                Ordering::Greater => What::Bytes,
+            let what = match () {
+                () if next == self.size && end > self.size => What::Cut,
+                () if next <= end => What::Summary,
+                () => What::Bytes,
             };
             self.damaged(data_end, next, what, None);
             return Ok(next);
@@ -164,6 +168,17 @@ impl<'a> Walker<'a> {
             at += length as u64;
         }
         Ok(hasher.finalize() == block.header.data_crc)
+    }
+
+    /// Whether the summary that a block should have is there; a block may have none.
+    fn has_summary(&self, block: &BlockRef) -> io::Result<bool> {
+        let length = block.header.summary_len as usize;
+        if length == 0 || length > SUMMARY_MAX {
+            return Ok(length == 0);
+        }
+        let mut frame = vec![0; length];
+        self.file.read_exact_at(&mut frame, block.summary())?;
+        Ok(summary::parse(&frame, block.header.data_crc).is_some())
     }
 
     /// Where the next block header, or the index, begins at or after `from`; the end of the file

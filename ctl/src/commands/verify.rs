@@ -17,10 +17,10 @@ use flightrec_store::verify::{Report, Verifier};
 use flightrec_store::{FileHeader, What, read_header};
 
 use super::prelude::*;
-use crate::guard;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::text::printable;
+use crate::{explain, guard};
 use flightrec_cli::note;
 use flightrec_format::human::{bytes, counted, span};
 
@@ -78,6 +78,7 @@ impl Plan for VerifyPlan {
             match verifier.file(path) {
                 Ok(report) => {
                     progress.add(report.size);
+                    explain::reads_all(path, report.blocks as u64, report.size);
                     let text = sum.add(&report, last == Some(at), &zone);
                     output.write_all(text.as_bytes()).map_err(|e| output.explain(e))?;
                 }

@@ -36,7 +36,9 @@ impl FilterPlan {
         }
         let asks_for_threads =
             [&self.pids, &self.tids, &self.trees].iter().any(|of| !of.is_empty())
-                || !self.comms.is_empty();
+                || [&self.comms, &self.cgroups, &self.units, &self.containers, &self.pods]
+                    .iter()
+                    .any(|of| !of.is_empty());
         let asks_for_calls = !self.calls.is_empty() || self.errors || !self.errnos.is_empty();
         if self.can_doubt() {
             // Where something may be missing that tells, all that is there is read.
@@ -97,6 +99,9 @@ fn threads(filter: &Filter, names: &Names) -> Option<Vec<u32>> {
     if !filter.comms.is_empty() && !is_of_anyone(&filter.comms) {
         all.push(names.threads_named(|name| filter.comms.has(name)));
     }
+    // Threads of which the group is not known are in group 0.
+    let groups = filter.groups.iter().filter(|groups| !groups.contains(&0));
+    all.extend(groups.map(|groups| names.threads_in(groups)));
     // An event has to match them all; by the fewest threads is the least read.
     let fewest = all.into_iter().min_by_key(FxHashSet::len)?;
     let mut threads: Vec<u32> = fewest.into_iter().collect();
@@ -117,6 +122,10 @@ fn is_of_anyone(comms: &CommNames) -> bool {
 impl Sought for Seeker {
     fn threads(&self) -> Option<&[u32]> {
         self.threads.as_deref()
+    }
+
+    fn names_groups(&self) -> bool {
+        !self.filter.groups.is_empty() && self.filter.kinds.has(Kind::Throttle)
     }
 
     fn is_of_calls(&self) -> bool {

@@ -39,6 +39,9 @@ pub struct RecorderArgs {
     /// windows faster [default: 256MiB, or FLIGHTREC_MEMORY].
     #[arg(long, global = true, display_order = 903, value_name = "SIZE", value_parser = memory)]
     pub memory: Option<u64>,
+    /// Say on standard error how much was read for the answer, and how long that took.
+    #[arg(long, global = true, display_order = 904)]
+    pub explain: bool,
     /// On which host.
     #[command(flatten)]
     pub ssh: SshArgs,

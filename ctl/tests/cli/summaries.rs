@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Output;
 use std::thread;
 
-use flightrec_format::abi::kinds::{BlockComplete, BlockIssue, Kind};
+use flightrec_format::abi::kinds::{BlockComplete, BlockIssue, Kind, Throttle};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{
     Abi, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
@@ -166,7 +166,8 @@ impl Machine {
     /// A process that lives shortly.
     fn child(&mut self, cpu: u16, parent: u32, tid: u32) {
         let start_time = self.time;
-        let (parent_tid, parent_tgid, tgid, cgroup) = (parent, parent, tid, 0);
+        let (parent_tid, parent_tgid, tgid) = (parent, parent, tid);
+        let cgroup = 70 + u64::from(tid % 7);
         let comm_of_parent = comm(&format!("main{}", parent % 10));
         let comm = |name: &str| comm(name);
         let fork = Fork {
@@ -200,6 +201,12 @@ impl Machine {
         let exit = TaskExit { tid, tgid, code: 0, left: 0, start_time, comm: comm("job") };
         self.put(cpu, tid, Body::TaskExit(exit));
         self.switch(cpu, parent, 16, false);
+        if tid.is_multiple_of(4) {
+            let (duration, v1_cgroup, throttled_cpu, reserved) = (1_000_000, 0, 0, 0);
+            let of = Throttle { duration, cgroup, v1_cgroup, throttled_cpu, reserved };
+            let body = Plain::read(Kind::Throttle, &of.bytes()).unwrap();
+            self.put(cpu, parent, Body::Plain(body));
+        }
     }
 }
 
@@ -365,7 +372,7 @@ fn is_the_same(Asked { store, bare, daemon }: &Asked, way: &[&str]) {
     assert_eq!(events(&one), events(&whole), "{way:?}");
 }
 
-const FILTERS: [&[&str]; 31] = [
+const FILTERS: [&[&str]; 37] = [
     &["--path", "/srv/rare/only.txt"],
     &["--path", "/srv/rare/*", "--fds", "off"],
     &["--path", "/srv/rare/**", "--event", "sys_exit"],
@@ -397,6 +404,12 @@ const FILTERS: [&[&str]; 31] = [
     &["--event", "switch", "--tid", "34"],
     &["--event", "waking,sys_exit", "--tid", "1004"],
     &["--event", "switch,fork,sys_enter", "--pid", "1007", "--fds", "off"],
+    &["--cgroup", "0,70"],
+    &["--cgroup", "71"],
+    &["--cgroup", "72", "--event", "sys_exit"],
+    &["--cgroup", "73", "--syscall", "openat", "--fds", "off"],
+    &["--cgroup", "74", "--event", "throttle"],
+    &["--cgroup", "75,76", "--tid", "1005", "--event", "switch,sys_exit"],
 ];
 
 const LOOKS: [&[&str]; 4] = [&[], &["--format", "jsonl"], &["--merge"], &["--cpu", "0"]];

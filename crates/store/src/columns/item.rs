@@ -72,10 +72,11 @@ impl Lead {
             self.thread = threads.code(s, self.thread, expected, present);
             threads.of(present).next = self.thread;
             ring.current.tid = self.thread;
+            at.true_tid = Some(self.thread);
         }
         if op & TIME != 0 {
             self.time = s.near(Column::Time, self.time, ring.now);
-            at.base = self.time;
+            (at.base, at.true_base) = (self.time, self.time);
             ring.now = ring.now.max(self.time);
         }
     }
@@ -216,16 +217,28 @@ impl Item {
         }
     }
 
-    /// Whether what is in it is not known to the models: it is damaged, or of nobody. `first`: of
-    /// its page.
-    pub(super) fn is_odd(&self, lane: u8, first: bool) -> bool {
-        let is_call = |kind| lane == Lane::Syscall as u8 && is_event(kind, lane);
-        match (self.op & CLASS, self.plain[0][0]) {
-            // Another THREAD follows.
-            (PLAIN, kind::THREAD) => false,
-            (PLAIN, kind::TIME) => true,
-            (PLAIN, kind) => is_call(kind) && !self.lead.is_counted(self.op, first),
-            _ => !self.is_counted(lane, first),
+    /// Whether a reader may make more of it than is seen in it here: it is damaged, or of nobody.
+    pub(super) fn is_odd(&self, at: &At) -> bool {
+        const LOW: u64 = 0xffff_ffff;
+        let is_late = at.true_base >= u64::MAX / 2;
+        let head = u64::from_le_bytes(self.plain[0]);
+        match self.op & CLASS {
+            EVENT if at.lane == Lane::Syscall as u8 => {
+                is_late || at.true_tid.is_none() || !self.call.fine
+            }
+            EVENT => is_late,
+            PLAIN => match head as u8 {
+                kind::THREAD => head & LOW != header(kind::THREAD, units(8), 0, 0),
+                kind::TIME => head != header(kind::TIME, units(16), 0, 0) || is_late,
+                // One that is not as the probes write it.
+                kind::STRING => true,
+                kind => {
+                    let is_call = at.lane == Lane::Syscall as u8 && is_event(kind, at.lane);
+                    is_call && (is_late || at.true_tid.is_none())
+                }
+            },
+            TEXT => !self.is_fine_string(),
+            _ => true,
         }
     }
 
@@ -291,12 +304,28 @@ pub(super) struct At {
     pub(super) cpu: u16,
     /// Time base of the records.
     pub(super) base: u64,
+    /// For the encoder: time base and thread of the records as every reader has them, also after
+    /// THREADs and TIMEs in another order than the models know. `None`: none was named yet.
+    pub(super) true_base: u64,
+    pub(super) true_tid: Option<u32>,
 }
 
 impl At {
     /// After a header.
     pub(super) fn begin(header: &PageHeader) -> Self {
-        Self { lane: header.lane, cpu: header.cpu, base: header.base_mono }
+        let (lane, cpu, base) = (header.lane, header.cpu, header.base_mono);
+        Self { lane, cpu, base, true_base: base, true_tid: None }
+    }
+
+    /// Takes a THREAD or a TIME that is no lead.
+    fn take_plain(&mut self, record: &[[u8; 8]]) {
+        let [head, word, ..] = record else { return };
+        let head = u64::from_le_bytes(*head);
+        match head as u8 {
+            kind::THREAD => self.true_tid = Some((head >> 32) as u32),
+            kind::TIME => self.true_base = u64::from_le_bytes(*word),
+            _ => {}
+        }
     }
 }
 
@@ -362,7 +391,7 @@ impl Models {
         let miss = s.byte(Column::Miss, self.calls.misses(*history, &call));
         self.calls.code(s, history, &mut call, miss, &mut self.seen);
         times(s, at, ring, &mut call);
-        self.seen.call(&call, ring.current.tid, ring.now);
+        self.seen.call(&call, at);
         let (what, fine) = (call.what, call.fine);
         let (paths, ends) = (self.seen.paths.of(what.aux()), what.form() == form::EXITED);
         Some(Written { length, fine, strings: what.strings(), paths, ends })
@@ -387,7 +416,7 @@ impl Models {
         if item.op & LEAD != 0 {
             item.lead.code(s, item.op, at, ring, &mut self.threads);
             if S::WRITES && !calls {
-                self.seen.id(ring.current.tid);
+                self.seen.id(item.lead.thread);
             }
         }
         // The time field that an event at once would have.
@@ -407,7 +436,7 @@ impl Models {
                 self.calls.code(s, history, &mut item.call, miss, &mut self.seen);
                 times(s, at, ring, &mut item.call);
                 if S::WRITES {
-                    self.seen.call(&item.call, ring.current.tid, ring.now);
+                    self.seen.call(&item.call, at);
                 }
                 return;
             }
@@ -420,7 +449,7 @@ impl Models {
                     (now, at.cpu),
                 );
                 if S::WRITES && item.sched.kind == kind::SWITCH {
-                    let time = at.base.wrapping_add(u64::from(item.sched.upper));
+                    let time = at.true_base.wrapping_add(u64::from(item.sched.upper));
                     Idle::switched(&mut ring.idle, time, ring.current.tid == 0);
                 }
                 (item.sched.kind, item.sched.upper)
@@ -428,12 +457,12 @@ impl Models {
             (PLAIN, _) => {
                 self.plain.code(s, &mut item.plain, at.lane, now);
                 let head = u64::from_le_bytes(item.plain[0]);
+                if S::WRITES {
+                    at.take_plain(&item.plain);
+                    self.seen.plain(&item.plain, at);
+                }
                 if !is_event(head as u8, at.lane) {
                     return;
-                }
-                if S::WRITES {
-                    let record = item.plain.as_flattened();
-                    self.seen.plain(record, at.lane, ring.current.tid, at.base);
                 }
                 (head as u8, (head >> 32) as u32)
             }

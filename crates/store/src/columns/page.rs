@@ -43,6 +43,7 @@ fn string<'a>(
     });
     counted.all &= is_fine(aux);
     models.seen.text(aux);
+    models.seen.odd |= !is_fine(aux);
     (bytes.get(length..).unwrap_or_default(), aux)
 }
 
@@ -138,7 +139,7 @@ impl Block {
                 if written.paths & !read != 0 || written.ends && written.paths != 0 {
                     let mut call = Call::NONE;
                     call.take(left);
-                    self.models.seen.strings(&call, ring.current.tid, read, unreadable);
+                    self.models.seen.strings(&call, &at, read, unreadable);
                 }
                 left = rest;
                 continue;
@@ -146,7 +147,7 @@ impl Block {
             let item = &mut self.item;
             let (taken, mut rest) = left.split_at(item.take(&at, left).min(left.len()));
             self.models.code(s, &mut at, ring, item);
-            self.models.seen.odd |= item.is_odd(header.lane, !counted.begun);
+            self.models.seen.odd |= item.is_odd(&at);
             counted.item(item.is_counted(header.lane, !counted.begun));
             if item.is_tail() {
                 raw(s, &mut taken.to_vec());
@@ -154,10 +155,9 @@ impl Block {
             if let Some(call) = item.call(header.lane).copied() {
                 let own = (&mut self.models, item);
                 let count = call.what.strings();
-                let read;
-                let unreadable;
-                (rest, read, unreadable) = strings(own, s, ring, rest, count, &mut counted);
-                self.models.seen.strings(&call, ring.current.tid, read, unreadable);
+                let (after, read, unreadable) = strings(own, s, ring, rest, count, &mut counted);
+                self.models.seen.strings(&call, &at, read, unreadable);
+                rest = after;
             }
             left = rest;
         }
@@ -173,7 +173,7 @@ impl Block {
 
     /// Which arguments of calls are paths.
     pub(super) fn know(&mut self, paths: Paths) {
-        self.models.seen.paths = paths;
+        self.models.seen.know(paths);
     }
 
     /// Reads a page.

@@ -7,13 +7,18 @@
 use flightrec_format::abi::args;
 use flightrec_format::abi::field::{Type, Unit};
 use flightrec_format::abi::kinds::Kind;
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::UNIT;
 use flightrec_format::abi::pointee;
-use flightrec_format::abi::record::{Abi, StringStatus, TICK_NS, call_aux, errno, fold, kind};
+use flightrec_format::abi::record::{
+    Abi, StringStatus, TICK_NS, call_abi, call_aux, errno, fold, kind,
+};
 use flightrec_format::meta::{Meta, Syscall, is_path};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::record::{Call, form, word};
+use super::item::At;
+use super::plain::{LONGEST, is_event};
+use super::record::{Call, form};
+use super::threads::Ids;
 use crate::components::{hash, names};
 use crate::missing::Missing;
 
@@ -25,8 +30,6 @@ const ARGUMENTS: u8 = 0x3f;
 const EFAULT: i64 = 14;
 /// Most threads whose calls are open.
 const OPEN_MAX: usize = 1 << 18;
-/// Ids of threads beside those of the models that are held twice at most.
-const IDS: usize = 1 << 14;
 
 /// Which arguments of the calls of a machine are paths.
 pub(crate) struct Paths(Table<u8>);
@@ -81,13 +84,11 @@ fn of_call(call: &Syscall) -> Option<u8> {
 }
 
 /// A table by call.
-struct Table<T>(Box<[T; CALLS]>);
+struct Table<T>(Vec<T>);
 
 impl<T: Copy> Table<T> {
     fn filled(with: T) -> Self {
-        // Made where it stays: it is too large for the stack.
-        let table = vec![with; CALLS].into_boxed_slice().try_into();
-        Self(table.unwrap_or_else(|_| Box::new([with; CALLS])))
+        Self(vec![with; CALLS])
     }
 
     #[inline]
@@ -112,17 +113,30 @@ pub(crate) struct Ends {
     pub(crate) missing: Missing,
     /// The longest of the others whose beginning is known, ns.
     alone: u64,
-    /// What those lack whose beginning is not.
+    /// There are some whose beginning is not.
+    is_unknown: bool,
+    /// What those lack whose beginning is not in the block; `None`: there are none.
     pub(crate) unbegun: Option<Missing>,
 }
 
 impl Ends {
-    const NONE: Self = Self { ended: 0, ticks: 0, missing: Missing::NONE, alone: 0, unbegun: None };
+    const NONE: Self = Self {
+        ended: 0,
+        ticks: 0,
+        missing: Missing::NONE,
+        alone: 0,
+        is_unknown: false,
+        unbegun: None,
+    };
+
+    /// How long the longest of those took of which that is known, ns.
+    pub(crate) fn known(&self) -> u64 {
+        self.alone.max(u64::from(self.ticks) * TICK_NS)
+    }
 
     /// How long the longest took, ns; `None`: that is not known.
     pub(crate) fn longest(&self) -> Option<u64> {
-        let longest = self.alone.max(u64::from(self.ticks) * TICK_NS);
-        self.unbegun.is_none().then_some(longest)
+        (!self.is_unknown).then(|| self.known())
     }
 }
 
@@ -141,8 +155,10 @@ struct Lone {
 /// than it ends in.
 #[derive(Debug, Default)]
 pub(crate) struct Open {
-    /// By thread: when its call began.
-    began: FxHashMap<u32, u64>,
+    /// By thread: when its call began, and in which block.
+    began: FxHashMap<u32, (u64, u64)>,
+    /// Blocks so far.
+    blocks: u64,
 }
 
 impl Open {
@@ -151,18 +167,23 @@ impl Open {
         // The pages of a block are of all CPUs. Of one moment in the order in which they are
         // recorded.
         records.sort_by_key(|record| record.time);
+        self.blocks += 1;
         for Lone { time, tid, aux, end } in records {
             let Some(missing) = end else {
                 if self.began.len() >= OPEN_MAX {
                     self.began.clear();
                 }
-                self.began.insert(*tid, *time);
+                self.began.insert(*tid, (*time, self.blocks));
                 continue;
             };
             let of = calls.of(*aux);
-            match self.began.remove(tid).filter(|began| began <= time) {
-                Some(began) => of.alone = of.alone.max(*time - began),
-                None => of.unbegun = Some(of.unbegun.map_or(*missing, |of| of.and(*missing))),
+            let began = self.began.remove(tid).filter(|(began, _)| began <= time);
+            match began {
+                Some((began, _)) => of.alone = of.alone.max(*time - began),
+                None => of.is_unknown = true,
+            }
+            if began.is_none_or(|(_, block)| block != self.blocks) {
+                of.unbegun = Some(of.unbegun.map_or(*missing, |of| of.and(*missing)));
             }
         }
     }
@@ -206,7 +227,9 @@ pub(super) struct Seen {
     /// By thread: the call that it is in, and its paths that could not be read when it began.
     unread: FxHashMap<u32, (u16, u8)>,
     /// Ids of threads and processes that the models do not know.
-    ids: Vec<u32>,
+    ids: Ids,
+    /// Kinds of events that have no model, a bit for each.
+    kinds: u16,
     /// By kind: where in the body of an event there are such.
     places: Vec<Vec<usize>>,
     /// The `aux` of all strings, a bit for each.
@@ -216,28 +239,30 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// With room for nothing: [`Self::know`] makes it.
     pub(super) fn new() -> Self {
-        let mut places = vec![Vec::new(); 256];
-        for kind in Kind::ALL {
-            let row = kind.row();
-            let is_id = |unit| matches!(unit, Unit::Thread | Unit::Process);
-            let ids = row.fields.iter().filter(|field| is_id(field.unit) && field.ty == Type::U32);
-            if let Some(places) = places.get_mut(usize::from(row.number)) {
-                places.extend(ids.map(|field| field.at));
-            }
-        }
         Self {
             odd: false,
-            paths: Paths::default(),
-            ends: Table::filled(Ends::NONE),
+            paths: Paths(Table(Vec::new())),
+            ends: Table(Vec::new()),
             calls: Box::new([0; CALLS / 64]),
             errors: FxHashSet::default(),
             lone: Vec::new(),
             unread: FxHashMap::default(),
-            ids: Vec::new(),
-            places,
+            ids: Ids::default(),
+            kinds: 0,
+            places: Vec::new(),
             texts: [0; 4],
             names: FxHashSet::default(),
+        }
+    }
+
+    /// From now on, these arguments of calls are paths.
+    pub(super) fn know(&mut self, paths: Paths) {
+        self.paths = paths;
+        if self.ends.0.is_empty() {
+            self.ends = Table::filled(Ends::NONE);
+            self.places = places();
         }
     }
 
@@ -253,25 +278,38 @@ impl Seen {
         self.lone.clear();
         self.unread.clear();
         self.ids.clear();
+        self.kinds = 0;
         self.texts = [0; 4];
         self.names.clear();
     }
 
     /// Takes a call.
     #[inline(always)]
-    pub(super) fn call(&mut self, call: &Call, tid: u32, time: u64) {
+    pub(super) fn call(&mut self, call: &Call, at: &At) {
         let ends = self.ends.of(call.what.aux());
         ends.ended += u32::from(call.what.form() != form::ENTERED);
         ends.ticks = ends.ticks.max(call.ticks);
         if call.what.form() != form::FOLDED {
-            self.lone(call, tid, time);
+            self.lone(call, at);
+        }
+        if !self.unread.is_empty() && call.what.form() != form::EXITED {
+            self.give_up(at);
+        }
+    }
+
+    /// A thread begins another call: what could not be read of the one before is not read.
+    #[cold]
+    fn give_up(&mut self, at: &At) {
+        if let Some((of, unread)) = at.true_tid.and_then(|tid| self.unread.remove(&tid)) {
+            self.lacks(of, unread);
         }
     }
 
     /// Takes a beginning or an end alone.
     #[inline]
-    fn lone(&mut self, call: &Call, tid: u32, time: u64) {
-        let aux = call.what.aux();
+    fn lone(&mut self, call: &Call, at: &At) {
+        let (aux, tid) = (call.what.aux(), at.true_tid.unwrap_or_default());
+        let time = at.true_base.wrapping_add(call.upper.into());
         let end = (call.what.form() == form::EXITED)
             .then(|| Missing { strings: self.paths.of(aux), arguments: ARGUMENTS & !given(call) });
         self.lone.push(Lone { time, tid, aux, end });
@@ -289,15 +327,16 @@ impl Seen {
     /// Takes a result that differs from that of the call before it.
     pub(super) fn result(&mut self, aux: u16, result: i64) {
         if let Some(error) = errno(result) {
-            self.errors.insert(u32::from(aux) << 16 | error as u32);
+            self.errors.insert((place(aux) as u32) << 16 | error as u32);
         }
     }
 
-    /// Takes which strings a call that takes paths has: those that were `read`, and those that could
-    /// not be. Nothing follows from one whose paths were all read, unless it is an end.
+    /// Takes which strings a call that takes paths has: those that were `read`, and those that
+    /// could not be. Nothing follows from one whose paths were all read, unless it is an end.
     #[cold]
-    pub(super) fn strings(&mut self, call: &Call, tid: u32, read: u8, unreadable: u8) {
+    pub(super) fn strings(&mut self, call: &Call, at: &At, read: u8, unreadable: u8) {
         let (aux, form) = (call.what.aux(), call.what.form());
+        let tid = at.true_tid.unwrap_or_default();
         let lacking = self.paths.of(aux) & !read;
         let strings = if lacking == 0 { 0 } else { lacking & !null(call) };
         if form == form::EXITED {
@@ -316,10 +355,8 @@ impl Seen {
         // The end of a call may have what could not be read when it began.
         let unread = if form == form::ENTERED { strings & unreadable } else { 0 };
         self.lacks(aux, strings & !unread);
-        if unread != 0
-            && let Some((of, unread)) = self.unread.insert(tid, (aux, unread))
-        {
-            self.lacks(of, unread);
+        if unread != 0 {
+            self.unread.insert(tid, (aux, unread));
         }
     }
 
@@ -335,59 +372,72 @@ impl Seen {
 
     /// Takes the names in a string that is new in the block; `shared` bytes of it are those of
     /// another one.
-    pub(super) fn names(&mut self, aux: u8, content: &[u8], shared: usize) {
-        if aux & 0xf >= pointee::INDEX {
-            return;
-        }
+    pub(super) fn names(&mut self, content: &[u8], shared: usize) {
         let shared = content.get(..shared).unwrap_or_default();
         let known = shared.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-        self.names.extend(names(content.get(known..).unwrap_or_default()).map(hash));
+        // Readers cut a string at a NUL.
+        let rest = content.get(known..).unwrap_or_default().split(|byte| *byte == 0).next();
+        self.names.extend(names(rest.unwrap_or_default()).map(hash));
     }
 
-    /// Takes a record without a model, of a thread.
-    pub(super) fn plain(&mut self, record: &[u8], lane: u8, tid: u32, base: u64) {
-        let head = word(record, 0);
+    /// Takes a record without a model.
+    pub(super) fn plain(&mut self, record: &[[u8; 8]; LONGEST], at: &At) {
+        let head = u64::from_le_bytes(record[0]);
         let number = head as u8;
+        if number == kind::THREAD {
+            return self.id((head >> 32) as u32);
+        }
+        if !is_event(number, at.lane) {
+            return;
+        }
+        self.kinds |= 1 << (number & 0xf);
         match number {
-            kind::ENTER | kind::EXIT if lane == Lane::Syscall as u8 => {
-                return self.plain_call(record, tid, base);
-            }
+            kind::ENTER | kind::EXIT => return self.plain_call(record, at),
             // Not as the probes write them.
             kind::SWITCH | kind::WAKING | kind::WAKEUP_NEW | kind::MIGRATE => self.odd = true,
             _ => {}
         }
-        self.id(tid);
-        for at in self.places.get(usize::from(number)).map_or(0..0, |places| 0..places.len()) {
-            let at = 8 + self.places[usize::from(number)][at];
-            let id = record.get(at..).and_then(|bytes| bytes.first_chunk());
+        let body = record.as_flattened().get(8..).unwrap_or_default();
+        for n in 0..self.places.get(usize::from(number)).map_or(0, Vec::len) {
+            let at = self.places[usize::from(number)][n];
+            let id = body.get(at..).and_then(|bytes| bytes.first_chunk());
             self.id(id.map_or(0, |id| u32::from_le_bytes(*id)));
         }
     }
 
     /// Takes a call that has more arguments than the model takes.
-    fn plain_call(&mut self, record: &[u8], tid: u32, base: u64) {
-        let (head, second) = (word(record, 0), word(record, 8));
-        let (aux, time) = ((head >> 16) as u16, base.wrapping_add(head >> 32));
-        let at = place(aux);
-        self.calls[at / 64] |= 1 << (at % 64);
+    fn plain_call(&mut self, record: &[[u8; 8]; LONGEST], at: &At) {
+        let (head, second) = (u64::from_le_bytes(record[0]), u64::from_le_bytes(record[1]));
+        let (aux, time) = ((head >> 16) as u16, at.true_base.wrapping_add(head >> 32));
+        let (tid, call) = (at.true_tid.unwrap_or_default(), place(aux));
+        self.calls[call / 64] |= 1 << (call % 64);
         self.id(tid);
         let paths = self.paths.of(aux);
-        let lacks = |from| {
-            let given = record.get(from..).and_then(args::decode).map_or(0, |(n, _)| n);
-            ARGUMENTS & !(((1u16 << given) - 1) as u8)
-        };
-        if head as u8 == kind::EXIT {
+        let is_exit = head as u8 == kind::EXIT;
+        let begin = if is_exit { 16 } else { 8 + fold::SLOT };
+        let length = UNIT * usize::from((head >> 8) as u8);
+        let arguments = record.as_flattened().get(begin..length);
+        let given = arguments.map_or(Some(0), |bytes| match bytes {
+            [] => Some(0),
+            bytes => args::decode(bytes).map(|(n, _)| n),
+        });
+        let fold = second as u32;
+        let is_damaged = length < begin || !is_exit && fold != 0 && fold::unpack(fold).is_none();
+        self.odd |= is_damaged || given.is_none() || call_abi(aux).is_none();
+        let lacks = ARGUMENTS & !(((1u16 << given.unwrap_or(0)) - 1) as u8);
+        if is_exit {
             self.ends.of(aux).ended += 1;
             self.result(aux, second as i64);
-            let end = Some(Missing { strings: paths, arguments: lacks(16) });
+            let end = Some(Missing { strings: paths, arguments: lacks });
             return self.lone.push(Lone { time, tid, aux, end });
         }
         // Its strings follow as records of their own.
         self.lacks(aux, paths);
-        self.ends.of(aux).missing.arguments |= lacks(8 + fold::SLOT);
-        match fold::unpack(second as u32) {
+        self.give_up(at);
+        let ends = self.ends.of(aux);
+        ends.missing.arguments |= lacks;
+        match fold::unpack(fold) {
             Some((result, ns)) => {
-                let ends = self.ends.of(aux);
                 ends.ended += 1;
                 ends.ticks = ends.ticks.max(ns.div_ceil(TICK_NS) as u16);
                 self.result(aux, result);
@@ -399,13 +449,7 @@ impl Seen {
     /// Takes the id of a thread that its model may not know.
     #[inline]
     pub(super) fn id(&mut self, tid: u32) {
-        if self.ids.last() != Some(&tid) {
-            if self.ids.len() >= IDS {
-                self.ids.sort_unstable();
-                self.ids.dedup();
-            }
-            self.ids.push(tid);
-        }
+        self.ids.name(tid);
     }
 
     /// The `aux` of the calls that are there, in order.
@@ -435,7 +479,8 @@ impl Seen {
             errors: &self.errors,
             vague: (0..256).filter(is_there).any(cut),
             names: &self.names,
-            threads: std::mem::take(&mut self.ids),
+            kinds: self.kinds,
+            threads: std::mem::take(&mut self.ids).0,
             cpus: Vec::new(),
         }
     }
@@ -451,10 +496,26 @@ pub(crate) struct Sight<'a> {
     pub(crate) vague: bool,
     /// Hashes of the names in strings.
     pub(crate) names: &'a FxHashSet<u32>,
+    /// Kinds of events that have no model, a bit for each.
+    pub(crate) kinds: u16,
     /// Ids of threads and processes, in any order.
     pub(crate) threads: Vec<u32>,
     /// Whether each CPU idles, and whether its last switch is to idle.
     pub(crate) cpus: Vec<(u16, bool, bool)>,
+}
+
+/// By kind: where in the body of an event there are ids of threads and processes.
+fn places() -> Vec<Vec<usize>> {
+    let mut places = vec![Vec::new(); 256];
+    for kind in Kind::ALL {
+        let row = kind.row();
+        let is_id = |unit| matches!(unit, Unit::Thread | Unit::Process);
+        let ids = row.fields.iter().filter(|field| is_id(field.unit) && field.ty == Type::U32);
+        if let Some(places) = places.get_mut(usize::from(row.number)) {
+            places.extend(ids.map(|field| field.at));
+        }
+    }
+    places
 }
 
 /// Which arguments a call's record has, a bit for each.

@@ -135,7 +135,7 @@ impl Texts {
         let number = if symbol == NEW {
             let shared = self.fresh(s, text);
             if S::WRITES {
-                seen.names(text.aux, text.content(), shared);
+                seen.names(text.content(), shared);
             }
             self.learn::<S>(text, slot)
         } else {

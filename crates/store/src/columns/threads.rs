@@ -5,8 +5,8 @@ use super::stream::Stream;
 
 /// Threads that are known at a time; two of one remainder take turns.
 const SLOTS: usize = 1024;
-/// Ids of threads that were forgotten are held twice up to so many.
-const FORGOTTEN: usize = 1 << 14;
+/// Up to so many, ids are held as they come.
+const IDS: usize = 1 << 14;
 /// Threads that are found again by how recently they were named.
 const RECENT: usize = 32;
 
@@ -43,7 +43,7 @@ pub(super) struct Threads {
     recent: [u32; RECENT],
     newest: u32,
     /// Those that were forgotten for another one of their remainder; some more than once.
-    forgotten: Vec<u32>,
+    forgotten: Ids,
 }
 
 impl Threads {
@@ -53,7 +53,7 @@ impl Threads {
             known: Vec::new(),
             recent: [0; RECENT],
             newest: 0,
-            forgotten: Vec::new(),
+            forgotten: Ids::default(),
         }
     }
 
@@ -68,7 +68,7 @@ impl Threads {
 
     /// The ids of all threads that there were, some more than once.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
-        self.known.iter().map(|thread| thread.tid).chain(self.forgotten.iter().copied())
+        self.known.iter().map(|thread| thread.tid).chain(self.forgotten.0.iter().copied())
     }
 
     /// The thread of this id; forgets another one of its remainder.
@@ -84,7 +84,7 @@ impl Threads {
         let thread = &mut self.known[place];
         if thread.tid != tid {
             let before = std::mem::replace(thread, Thread { tid, ..Thread::default() });
-            forget(&mut self.forgotten, before.tid);
+            self.forgotten.push(before.tid);
         }
         thread
     }
@@ -129,12 +129,33 @@ impl Threads {
     }
 }
 
-/// Adds the id of a thread that is forgotten.
-#[cold]
-fn forget(forgotten: &mut Vec<u32>, tid: u32) {
-    if forgotten.len() >= FORGOTTEN {
-        forgotten.sort_unstable();
-        forgotten.dedup();
+/// Ids of threads, some more than once.
+#[derive(Debug, Default)]
+pub(super) struct Ids(pub(super) Vec<u32>, usize);
+
+impl Ids {
+    /// Adds one. Once there are many, each is kept once, and as many may come again before that is
+    /// done again.
+    #[inline]
+    pub(super) fn push(&mut self, id: u32) {
+        if self.0.len() >= self.1.max(IDS) {
+            self.0.sort_unstable();
+            self.0.dedup();
+            self.1 = 2 * self.0.len();
+        }
+        self.0.push(id);
     }
-    forgotten.push(tid);
+
+    /// Adds one that is mostly the last one.
+    #[inline]
+    pub(super) fn name(&mut self, id: u32) {
+        if self.0.last() != Some(&id) {
+            self.push(id);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+        self.1 = 0;
+    }
 }

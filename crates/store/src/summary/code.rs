@@ -57,7 +57,7 @@ fn put(out: &mut Vec<u8>, field: u64, fill: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// Number and table, how many end, the longest, the errors and how many, what is missing of
-/// beginnings, and of ends alone with one more than there are kinds of it.
+/// beginnings, and of ends whose beginning is not in the block, after whether there are any.
 fn put_call(of: &CallSummary, out: &mut Vec<u8>) {
     let CallSummary { call, ended, errors, longest, missing, unbegun } = of;
     put_varint(number(*call), out);
@@ -111,6 +111,9 @@ pub(super) fn decode(bytes: &[u8]) -> Option<BlockSummary> {
     let (mut fields, mut found) = (Fields(bytes), 0u32);
     while !fields.0.is_empty() {
         let field = fields.varint()?;
+        if (1..=field::ALL.into()).contains(&field) && found >> field & 1 != 0 {
+            return None;
+        }
         let length = usize::try_from(fields.varint()?).ok()?;
         let mut content = Fields(fields.skip(length)?);
         match field {

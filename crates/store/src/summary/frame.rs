@@ -6,7 +6,7 @@ use super::code::{decode, encode};
 use crate::fields::{CRC_LEN, FRAME_HEAD, Fields, checked, frame_len, put_frame};
 
 /// The first eight bytes of the content.
-const TAG: [u8; 8] = *b"FLTRECSM";
+const TAG: [u8; 8] = *b"FLTRECBS";
 /// Bytes of the content before the fields: tag, checksum of the data, bytes of the fields before
 /// compression.
 const HEAD: usize = 16;

@@ -10,20 +10,31 @@ use crate::components::Components;
 /// What is in a block whose data take so many bytes, by what its pages come to and what was seen in
 /// them.
 pub(crate) fn summary(pages: &[Summary], sight: Sight<'_>, data_len: usize) -> BlockSummary {
-    let Sight { calls, errors, vague, names, mut threads, mut cpus } = sight;
-    let kinds = pages.iter().fold(0, |kinds, page| {
+    made(pages, sight, data_len, Ends::longest)
+}
+
+fn made(
+    pages: &[Summary],
+    sight: Sight<'_>,
+    data_len: usize,
+    longest: impl Fn(&Ends) -> Option<u64>,
+) -> BlockSummary {
+    let Sight { calls, errors, vague, names, kinds, mut threads, mut cpus } = sight;
+    let kinds = pages.iter().fold(kinds, |kinds, page| {
         page.counts.present().fold(kinds, |kinds, (index, _)| kinds | 1 << index)
     });
     let mut errors: Vec<u32> = errors.iter().copied().collect();
     errors.sort_unstable();
     let call = |(aux, seen): (u16, Ends)| {
-        let of_call = errors.iter().filter(|error| (*error >> 16) as u16 == aux);
+        let from = |aux: u32| errors.partition_point(|error| error >> 16 < aux);
+        let of_call = from(aux.into())..from(u32::from(aux) + 1);
+        let of_call = errors.get(of_call).unwrap_or_default().iter();
         let (ended, missing, unbegun) = (seen.ended, seen.missing, seen.unbegun);
         CallSummary {
             call: key(aux),
             ended,
             errors: of_call.map(|error| *error as u16).collect(),
-            longest: seen.longest().map(in_steps),
+            longest: longest(&seen).map(in_steps),
             missing,
             unbegun,
         }
@@ -68,6 +79,14 @@ impl Summarizer {
     ) -> Option<BlockSummary> {
         let summaries = self.encoder.see(pages);
         Some(summary(&summaries, self.encoder.sight(&mut Open::default())?, data_len))
+    }
+
+    /// The same of a block, with the longest duration of those calls of which the block alone tells
+    /// it.
+    pub(crate) fn least(&mut self, pages: &[Page], data_len: usize) -> Option<BlockSummary> {
+        let summaries = self.encoder.see(pages);
+        let sight = self.encoder.sight(&mut Open::default())?;
+        Some(made(&summaries, sight, data_len, |seen| Some(seen.known())))
     }
 }
 

@@ -51,7 +51,7 @@ pub struct CallSummary {
     pub longest: Option<u64>,
     /// What beginnings of it in the block lack.
     pub missing: Missing,
-    /// The same of ends whose beginnings were not seen; `None`: there are none.
+    /// The same of ends whose beginnings are not in the block; `None`: there are none.
     pub unbegun: Option<Missing>,
 }
 
@@ -72,11 +72,16 @@ const STEP_NS: u64 = 1024;
 impl CallSummary {
     /// As [`BlockSummary::holds`].
     fn holds(&self, made: &Self) -> bool {
+        let unbegun = match (self.unbegun, made.unbegun) {
+            (Some(own), Some(made)) => own.holds(made),
+            (own, made) => own.is_none() && made.is_none(),
+        };
         self.call == made.call
             && self.ended == made.ended
             && self.errors == made.errors
             && made.longest.is_none_or(|least| self.longest.is_none_or(|most| most >= least))
-            && self.missing == made.missing
+            && self.missing.holds(made.missing)
+            && unbegun
     }
 }
 
@@ -86,7 +91,8 @@ fn in_steps(ns: u64) -> u64 {
 }
 
 impl BlockSummary {
-    /// Whether it denies nothing that a block has, of which this is another summary.
+    /// Whether it is of a block of which this is another summary, made of the block alone and, it
+    /// may be, without knowing which arguments are paths.
     pub(crate) fn holds(&self, made: &Self) -> bool {
         let call = |of: &CallSummary| self.calls.iter().any(|own| own.holds(of));
         self.kinds & made.kinds == made.kinds
@@ -94,6 +100,16 @@ impl BlockSummary {
             && made.calls.iter().all(call)
             && self.cpus == made.cpus
             && self.components.holds(&made.components)
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let errors: usize = self.calls.iter().map(|of| size_of_val(of.errors.as_slice())).sum();
+        size_of_val(self.threads.as_slice())
+            + size_of_val(self.calls.as_slice())
+            + errors
+            + size_of_val(self.cpus.as_slice())
+            + self.components.bits.len()
     }
 
     /// Whether an event of the block may name a thread.

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 
 use crate::events::{CPU, events, lanes};
 use crate::later_pages::{LaterRing, later_kinds, mark};
+use crate::summaries::of_any_pages_denies_nothing;
 
 fn ring(lane: Lane, cpu: u16) -> PageWriter {
     PageWriter::new(7, lane, cpu, 37_000_000_000)
@@ -66,6 +67,7 @@ fn comes_out(pages: &[Page]) {
     assert!(summed.iter().all(|(page, summary)| page.summary() == *summary));
     assert_eq!(summed.into_iter().map(|(page, _)| page).collect::<Vec<_>>(), again);
     contents_alone_are_left_out(&encoded(pages));
+    of_any_pages_denies_nothing(pages);
 }
 
 /// Without what arguments and strings hold, all else comes out as it was; whichever way was taken

@@ -8,8 +8,9 @@ use flightrec_format::abi::kinds::Unit;
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
-use flightrec_store::summary::{self, Missing};
-use flightrec_store::{BlockRef, Damage, FileReader, FileWriter, Kind, What};
+use flightrec_store::block::PAGES_MAX;
+use flightrec_store::summary::{self, BlockSummary, CallSummary, Missing};
+use flightrec_store::{Damage, FileReader, FileWriter, Kind, What};
 use proptest::prelude::*;
 
 use crate::events::{CPU, events, lanes};
@@ -40,17 +41,14 @@ fn ids(event: &Event) -> Vec<u32> {
     ids
 }
 
-/// Holds a block's summary against its events. `began`: by thread, when its call began that has no
-/// end before the block.
-fn holds(reader: &FileReader, block: &BlockRef, began: &mut HashMap<u32, u64>) {
-    let entry = reader.summary(block).expect("a summary");
+/// Holds the summary of a block of pages, which no recording describes, against their events.
+/// `began`: by thread, when its call began that has no end before the block.
+fn denies_nothing(entry: &BlockSummary, events: &[Event], began: &mut HashMap<u32, u64>) {
     let call = |call: &Call| {
         let key = (call.abi as u8, call.nr);
         entry.calls.iter().find(|of| of.call == key).expect("its call")
     };
-    let pages = reader.pages(block).unwrap();
-    let events: Vec<Event> = pages.iter().flat_map(|(page, _)| page.events()).collect();
-    let mut last: Option<(u64, bool)> = None;
+    let mut last: HashMap<u16, (u64, bool)> = HashMap::new();
     let mut ends: HashMap<(u8, u16), u32> = HashMap::new();
     let mut alone = Vec::new();
     for (n, event) in events.iter().enumerate() {
@@ -88,38 +86,70 @@ fn holds(reader: &FileReader, block: &BlockRef, began: &mut HashMap<u32, u64>) {
                 }
             }
             Body::Exit { call: of, ret, entered } => {
-                let of = call(of);
+                let (of, lacks) = (call(of), Missing::of(of));
                 *ends.entry(of.call).or_default() += 1;
                 let failed = of.errors.contains(&(ret.wrapping_neg() as u16));
                 assert!(!(-4095..0).contains(ret) || failed, "{event:?}");
                 match entered.map(|entered| event.time.saturating_sub(entered)) {
                     Some(took) => assert!(of.longest.is_none_or(|longest| took <= longest)),
-                    None => alone.push((event.time, event.tid, Some(of))),
+                    None => alone.push((event.time, event.tid, Some((of, lacks)))),
                 }
             }
             Body::Switch { next, .. } => {
                 let cpu = entry.cpus.iter().find(|of| of.cpu == event.cpu).expect("its CPU");
                 assert!(cpu.idles || *next != 0);
-                if last.is_none_or(|(time, _)| time <= event.time) {
-                    last = Some((event.time, *next == 0));
+                let last = last.entry(event.cpu).or_insert((event.time, *next == 0));
+                if last.0 <= event.time {
+                    *last = (event.time, *next == 0);
                 }
             }
             _ => {}
         }
     }
     alone.sort_by_key(|(time, ..)| *time);
+    let before: HashMap<u32, u64> = std::mem::take(began);
     for (time, tid, end) in alone {
-        let Some(of) = end else {
+        let Some((of, lacks)) = end else {
             began.insert(tid, time);
             continue;
         };
-        let took = began.remove(&tid).filter(|began| *began <= time).map(|began| time - began);
+        let here = began.remove(&tid).filter(|began| *began <= time);
+        let earlier = || before.get(&tid).copied().filter(|began| *began <= time);
+        let took = here.or_else(earlier).map(|began| time - began);
+        let of: &CallSummary = of;
         assert!(of.longest.is_none_or(|longest| took.is_some_and(|took| took <= longest)));
-        assert!(took.is_some() || of.unbegun.is_some());
+        if here.is_none() {
+            let unbegun = of.unbegun.expect("an end without its beginning");
+            let Missing { strings, arguments } = lacks;
+            assert_eq!(
+                (unbegun.strings & strings, unbegun.arguments & arguments),
+                (strings, arguments)
+            );
+        }
+    }
+    for (tid, time) in before {
+        began.entry(tid).or_insert(time);
     }
     assert!(entry.calls.iter().all(|of| of.ended == ends.remove(&of.call).unwrap_or(0)));
-    if let Some((_, idle)) = last {
-        assert_eq!(entry.cpus[0].ends_idle, idle);
+    for (cpu, (_, idle)) in last {
+        assert_eq!(entry.cpus.iter().find(|of| of.cpu == cpu).unwrap().ends_idle, idle);
+    }
+}
+
+/// Whatever pages of a lane are, the summary of a block of them, if there is one, denies nothing.
+pub(crate) fn of_any_pages_denies_nothing(pages: &[Page]) {
+    let is_block = pages.iter().all(|page| page.lane() == pages[0].lane());
+    if !is_block || pages.is_empty() || pages.len() > PAGES_MAX {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.flight");
+    written(&path, &[pages.to_vec()]);
+    let reader = FileReader::open(&path).unwrap();
+    let block = reader.of(Kind::Pages).next().unwrap();
+    let events: Vec<Event> = pages.iter().flat_map(|page| page.events()).collect();
+    if let Some(summary) = reader.summary(block) {
+        denies_nothing(&summary, &events, &mut HashMap::new());
     }
 }
 
@@ -148,7 +178,12 @@ proptest! {
         written(&path, &blocks);
         let reader = FileReader::open(&path).unwrap();
         let mut began = HashMap::new();
-        reader.of(Kind::Pages).for_each(|block| holds(&reader, block, &mut began));
+        for block in reader.of(Kind::Pages) {
+            let pages = reader.pages(block).unwrap();
+            let events: Vec<Event> = pages.iter().flat_map(|(page, _)| page.events()).collect();
+            let summary = reader.summary(block).expect("a summary");
+            denies_nothing(&summary, &events, &mut began);
+        }
     }
 }
 

@@ -44,7 +44,7 @@ impl Decoded {
         if let Some(pages) = known {
             return Ok(pages);
         }
-        let pages = Arc::new(reader.read(job.reader, job.block, Contents::All)?);
+        let pages = Arc::new(job.pages(reader, Contents::All)?);
         self.hold(job, pages.len(), || pages.clone());
         Ok(pages)
     }
@@ -117,7 +117,7 @@ impl Decoding<'_> {
         let is_call = header.lane == Some(Lane::Syscall);
         let contents = if is_call { self.contents } else { Contents::All };
         let known = self.held.and_then(|held| held.take(job));
-        let pages = known.map_or_else(|| reader.read(job.reader, job.block, contents), Ok)?;
+        let pages = known.map_or_else(|| job.pages(reader, contents), Ok)?;
         if is_call
             && header.last >= self.hold_from
             && let Some(held) = self.held

@@ -18,7 +18,8 @@ use flightrec_format::meta::Meta;
 use flightrec_format::part;
 use flightrec_format::ring::is_loss;
 use flightrec_format::totals::{CpuTotals, Totals};
-use flightrec_store::{FileReader, Kind};
+use flightrec_store::columns::Contents;
+use flightrec_store::{FileReader, Kind, PagesReader};
 
 use super::load::{Job, jobs};
 use super::pages::{Lost, most_pages};
@@ -220,11 +221,12 @@ fn search<'a, 'j>(
 ) where
     'a: 'j,
 {
+    let mut reader = PagesReader::default();
     for job in blocks {
         if wanted.is_empty() || pages.len() >= most_pages() {
             return;
         }
-        let found = match job.reader.pages(job.block) {
+        let found = match job.pages(&mut reader, Contents::All) {
             Ok(found) => found,
             Err(damage) => {
                 lost.push((job.reader, damage));

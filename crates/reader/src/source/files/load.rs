@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use flightrec_format::decode::{Page, Summary};
+use flightrec_store::columns::Contents;
 use flightrec_store::{BlockRef, Damage, FileReader, PagesReader};
 
 use super::decoded::{Decoded, Decoding};
@@ -55,6 +56,19 @@ impl Job<'_> {
     /// Where the block stands.
     pub(super) fn place(&self) -> BlockPlace {
         (self.file, self.block.offset)
+    }
+
+    /// Its pages, with what each comes to.
+    ///
+    /// # Errors
+    /// The block is damaged.
+    pub(super) fn pages(
+        &self,
+        reader: &mut PagesReader,
+        contents: Contents,
+    ) -> Result<Vec<(Page, Summary)>, Damage> {
+        observe::decodes(self.reader, self.block);
+        reader.read(self.reader, self.block, contents)
     }
 }
 
@@ -111,6 +125,7 @@ pub(super) fn are_sound(jobs: &[Job<'_>]) -> bool {
     let work = || {
         let mut buffer = Vec::new();
         while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            observe::checks(job.block);
             if wrong.load(Ordering::Relaxed) || !job.reader.is_sound(job.block, &mut buffer) {
                 wrong.store(true, Ordering::Relaxed);
                 break;

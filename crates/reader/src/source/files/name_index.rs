@@ -8,7 +8,8 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::Body;
 use flightrec_format::meta::CPUS_MAX;
 use flightrec_format::ring::LaneStream;
-use flightrec_store::{Content, FileReader, Kind};
+use flightrec_store::columns::Contents;
+use flightrec_store::{Content, FileReader, Kind, PagesReader};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::load;
@@ -17,8 +18,8 @@ use crate::threads::{IDLE, idle_name, trim};
 
 /// Most names that are held; where there are more, none are told.
 const NAMES_MAX: usize = 1 << 16;
-/// Most that is known of threads: the names and the processes of each.
-const KNOWN_MAX: usize = 1 << 20;
+/// Most that is known of threads: the names, the processes and the control groups of each.
+const KNOWN_MAX: usize = 3 << 19;
 /// Most events of the task lane that are looked at: with more of them than that, looking costs as
 /// much as it saves.
 const EVENTS_MAX: u64 = 2_000_000;
@@ -33,6 +34,8 @@ pub struct Names {
     processes: FxHashMap<u32, FxHashSet<u32>>,
     /// By thread: its processes.
     of: FxHashMap<u32, FxHashSet<u32>>,
+    /// By control group: the threads that may have been in it.
+    groups: FxHashMap<u64, FxHashSet<u32>>,
     /// By process: those that made it.
     parents: FxHashMap<u32, FxHashSet<u32>>,
     /// Threads that were born.
@@ -66,8 +69,9 @@ impl Names {
         names.add(b"");
         names.add(trim(IDLE));
         (0..CPUS_MAX).for_each(|cpu| names.add(trim(&idle_name(cpu))));
+        let mut reader = PagesReader::default();
         for job in &jobs {
-            for (page, _) in job.reader.pages(job.block).ok()? {
+            for (page, _) in job.pages(&mut reader, Contents::All).ok()? {
                 for event in page.events() {
                     names.learn(&event.body);
                 }
@@ -96,6 +100,7 @@ impl Names {
         for thread in threads {
             self.thread(thread.tid, thread.tgid, &thread.comm);
             self.parent(thread.tgid, thread.ppid);
+            self.group(thread.cgroup, thread.tid);
         }
     }
 
@@ -107,10 +112,14 @@ impl Names {
                 self.thread(fork.parent_tid, fork.parent_tgid, &of_parent);
                 self.thread(fork.tid, fork.tgid, &fork.comm);
                 self.parent(fork.tgid, fork.parent_tgid);
+                // The parent is mostly in the group that its child is born in.
+                self.group(fork.cgroup, fork.parent_tid);
+                self.group(fork.cgroup, fork.tid);
                 self.born.insert(fork.tid);
             }
             Body::Exec { exec, .. } => {
                 self.thread(exec.tid, exec.tgid, &exec.comm);
+                self.group(exec.cgroup, exec.tid);
                 if exec.old_tid != exec.tid {
                     self.thread(exec.old_tid, exec.tgid, &exec.comm);
                     self.before.entry(exec.tid).or_default().insert(exec.old_tid);
@@ -146,6 +155,10 @@ impl Names {
         self.processes.entry(tgid).or_default().insert(tid);
     }
 
+    fn group(&mut self, group: u64, tid: u32) {
+        self.held += usize::from(self.groups.entry(group).or_default().insert(tid));
+    }
+
     fn parent(&mut self, process: u32, parent: u32) {
         if process != parent {
             self.held += usize::from(self.parents.entry(process).or_default().insert(parent));
@@ -169,6 +182,11 @@ impl Names {
         let known = processes.iter().filter_map(|process| self.processes.get(process));
         // A thread of which nothing is known is taken for a process's own.
         known.flatten().chain(processes).copied().collect()
+    }
+
+    /// The threads that may have been in one of these control groups.
+    pub fn threads_in(&self, groups: &FxHashSet<u64>) -> FxHashSet<u32> {
+        groups.iter().filter_map(|group| self.groups.get(group)).flatten().copied().collect()
     }
 
     /// These processes, and all that descend from them.

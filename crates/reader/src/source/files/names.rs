@@ -7,7 +7,8 @@
 use std::path::PathBuf;
 
 use flightrec_format::decode::{Body, Page, Summary};
-use flightrec_store::{Damage, FileReader};
+use flightrec_store::columns::Contents;
+use flightrec_store::{Damage, FileReader, PagesReader};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::load::Job;
@@ -58,8 +59,9 @@ pub(super) fn last_said<'a>(
     jobs.sort_by_key(|job| job.block.header.last);
     let (mut said, mut rings) = (FxHashSet::default(), FxHashSet::default());
     let (mut kept, mut lost) = (Vec::new(), Vec::new());
+    let mut reader = PagesReader::default();
     for job in jobs.into_iter().rev() {
-        let mut pages = match job.reader.pages(job.block) {
+        let mut pages = match job.pages(&mut reader, Contents::All) {
             Ok(pages) => pages,
             Err(damage) => {
                 lost.push((job.reader, damage));

@@ -24,6 +24,7 @@ use super::decoded::Decoding;
 use super::load::{self, Job};
 use super::pages::{most_pages, streams};
 use super::select;
+use crate::observe;
 use crate::window::Window;
 
 /// A ring's counters: events recorded, and refused.
@@ -137,6 +138,7 @@ impl Proof<'_> {
             if rings.is_empty() {
                 break;
             }
+            observe::decodes(reader, block);
             for (page, _) in reader.pages(block).ok()? {
                 let header = page.header();
                 if let Some(mark) = rings.remove(&header.cpu)

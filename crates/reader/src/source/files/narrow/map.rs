@@ -100,7 +100,7 @@ impl<'a> Map<'a> {
             }
             let entry = job.reader.summary(job.block);
             held = held.saturating_add(size_of::<Known<'_>>());
-            held = held.saturating_add(entry.as_ref().map_or(0, |entry| 4 * entry.threads.len()));
+            held = held.saturating_add(entry.as_ref().map_or(0, BlockSummary::bytes));
             if held as u64 > memory::limit() / 8 {
                 return None;
             }

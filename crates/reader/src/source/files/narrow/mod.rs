@@ -36,6 +36,9 @@ pub trait Sought: Sync {
     /// The threads one of which an event has to name, in order; `None`: any.
     fn threads(&self) -> Option<&[u32]>;
 
+    /// Whether events that name a control group are wanted, whatever threads they name.
+    fn names_groups(&self) -> bool;
+
     /// Whether only system calls are wanted.
     fn is_of_calls(&self) -> bool;
 

@@ -33,12 +33,17 @@ pub(super) fn choose(
     sought: &dyn Sought,
 ) -> Option<(Picked, Vec<Skip>)> {
     let threads = sought.threads()?;
-    let has_thread = |entry: &BlockSummary| entry.has_any_thread(threads);
+    let grouped = if sought.names_groups() { family::kinds(&[Kind::Throttle]) } else { 0 };
+    let is_of = |block: &Known<'_>| {
+        let names_group = |entry: &BlockSummary| entry.kinds & grouped != 0;
+        block.may(|entry| entry.has_any_thread(threads))
+            || block.lane == Kind::Throttle.lane() && block.may(names_group)
+    };
     let seeds: Vec<At> = map
         .all()
         .filter(|(_, block)| block.last >= place.from)
         // The rings are read in any case, and go on with what is known where they begin.
-        .filter(|(_, block)| block.job().is_none() || block.may(has_thread))
+        .filter(|(_, block)| block.job().is_none() || is_of(block))
         .map(|(at, _)| at)
         .collect();
     let all = map.all().filter(|(_, block)| block.last >= place.from).count();
@@ -85,7 +90,7 @@ fn joined(mut spans: Vec<Span>) -> Vec<Span> {
     out
 }
 
-/// Whether the threads make requests: by whom they are done, which is shown as well, an index does
+/// Whether the threads make requests: by whom they are done, which is shown as well, a summary does
 /// not tell.
 fn requests(map: &Map<'_>, seeds: &[At], threads: &[u32]) -> Option<bool> {
     const KINDS: [Kind; 3] = [Kind::BlockInsert, Kind::BlockIssue, Kind::IoSubmit];

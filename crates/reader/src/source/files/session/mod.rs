@@ -140,7 +140,10 @@ impl SessionSource {
         match reader {
             Some(reader) => Ok(reader),
             None => match FileReader::open(&file.path) {
-                Ok(opened) => Ok(reader.insert(opened)),
+                Ok(opened) => {
+                    observe::opens(&opened);
+                    Ok(reader.insert(opened))
+                }
                 Err(error) => {
                     if !*failed {
                         self.remarks.push(format!("left out: {error}"));
