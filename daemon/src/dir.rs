@@ -92,6 +92,8 @@ impl Dir {
             let path = path.to_owned();
             move |source| DirError::Io { path, source }
         };
+        // The parent of a relative path of one name is empty.
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let absolute = std::path::absolute(path).map_err(at(path))?;
         let mut dir = Self::open(Path::new("/")).map_err(at(Path::new("/")))?;
         for part in absolute.components() {
