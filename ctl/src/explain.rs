@@ -122,10 +122,10 @@ mod tests {
         };
         let files = [("a".into(), file(&[96])), ("b".into(), file(&[96, 4096]))].into();
         let read = Read { files, checked: 0 };
-        assert_eq!(read.line(), "3 of 4000 blocks (12.0 KiB of 16.0 MiB) in 2 files");
+        assert_eq!(read.line(), "3 of 4000 blocks (12 KiB of 16 MiB) in 2 files");
         assert_eq!(
             Read { checked: 1 << 20, ..read }.line().split_once("; ").unwrap().1,
-            "the checksums of 1.0 MiB"
+            "the checksums of 1 MiB"
         );
         assert_eq!(Read::default().line(), "no block of a file");
     }
