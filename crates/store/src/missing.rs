@@ -14,6 +14,7 @@ pub struct Missing {
 
 impl Missing {
     pub(crate) const NONE: Self = Self { strings: 0, arguments: 0 };
+    pub(crate) const ALL: Self = Self { strings: u8::MAX, arguments: u8::MAX };
 
     /// Of one record, if each of its arguments is a path.
     pub fn of(call: &Call) -> Self {
@@ -36,7 +37,8 @@ impl Missing {
 
     /// Whether it is said of all that another one says is missing.
     pub(crate) fn holds(self, other: Self) -> bool {
-        self.strings & other.strings == other.strings && self.arguments == other.arguments
+        self.strings & other.strings == other.strings
+            && self.arguments & other.arguments == other.arguments
     }
 
     /// What either of two lacks.

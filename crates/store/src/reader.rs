@@ -198,7 +198,8 @@ impl FileReader {
             return Err(damaged(block, What::Checksum));
         }
         let header = BlockHeader { summary_len: 0, ..block.header };
-        Ok(Block { header, bytes }.with_summary(self.summary(block).as_ref()))
+        let summary = self.summary(block).map(BlockSummary::elsewhere);
+        Ok(Block { header, bytes }.with_summary(summary.as_ref()))
     }
 
     /// Reads a block's data.

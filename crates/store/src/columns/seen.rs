@@ -113,21 +113,12 @@ pub(crate) struct Ends {
     pub(crate) missing: Missing,
     /// The longest of the others whose beginning is known, ns.
     alone: u64,
-    /// There are some whose beginning is not.
-    is_unknown: bool,
-    /// What those lack whose beginning is not in the block; `None`: there are none.
+    /// What those lack whose beginning is not; `None`: there are none.
     pub(crate) unbegun: Option<Missing>,
 }
 
 impl Ends {
-    const NONE: Self = Self {
-        ended: 0,
-        ticks: 0,
-        missing: Missing::NONE,
-        alone: 0,
-        is_unknown: false,
-        unbegun: None,
-    };
+    const NONE: Self = Self { ended: 0, ticks: 0, missing: Missing::NONE, alone: 0, unbegun: None };
 
     /// How long the longest of those took of which that is known, ns.
     pub(crate) fn known(&self) -> u64 {
@@ -136,7 +127,7 @@ impl Ends {
 
     /// How long the longest took, ns; `None`: that is not known.
     pub(crate) fn longest(&self) -> Option<u64> {
-        (!self.is_unknown).then(|| self.known())
+        self.unbegun.is_none().then(|| self.known())
     }
 }
 
@@ -155,10 +146,8 @@ struct Lone {
 /// than it ends in.
 #[derive(Debug, Default)]
 pub(crate) struct Open {
-    /// By thread: when its call began, and in which block.
-    began: FxHashMap<u32, (u64, u64)>,
-    /// Blocks so far.
-    blocks: u64,
+    /// By thread: when its call began.
+    began: FxHashMap<u32, u64>,
 }
 
 impl Open {
@@ -167,23 +156,18 @@ impl Open {
         // The pages of a block are of all CPUs. Of one moment in the order in which they are
         // recorded.
         records.sort_by_key(|record| record.time);
-        self.blocks += 1;
         for Lone { time, tid, aux, end } in records {
             let Some(missing) = end else {
                 if self.began.len() >= OPEN_MAX {
                     self.began.clear();
                 }
-                self.began.insert(*tid, (*time, self.blocks));
+                self.began.insert(*tid, *time);
                 continue;
             };
             let of = calls.of(*aux);
-            let began = self.began.remove(tid).filter(|(began, _)| began <= time);
-            match began {
-                Some((began, _)) => of.alone = of.alone.max(*time - began),
-                None => of.is_unknown = true,
-            }
-            if began.is_none_or(|(_, block)| block != self.blocks) {
-                of.unbegun = Some(of.unbegun.map_or(*missing, |of| of.and(*missing)));
+            match self.began.remove(tid).filter(|began| began <= time) {
+                Some(began) => of.alone = of.alone.max(*time - began),
+                None => of.unbegun = Some(of.unbegun.map_or(*missing, |of| of.and(*missing))),
             }
         }
     }

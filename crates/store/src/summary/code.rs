@@ -57,7 +57,7 @@ fn put(out: &mut Vec<u8>, field: u64, fill: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// Number and table, how many end, the longest, the errors and how many, what is missing of
-/// beginnings, and of ends whose beginning is not in the block, after whether there are any.
+/// beginnings, and of ends whose beginning the file does not have, after whether there are any.
 fn put_call(of: &CallSummary, out: &mut Vec<u8>) {
     let CallSummary { call, ended, errors, longest, missing, unbegun } = of;
     put_varint(number(*call), out);

@@ -51,7 +51,7 @@ pub struct CallSummary {
     pub longest: Option<u64>,
     /// What beginnings of it in the block lack.
     pub missing: Missing,
-    /// The same of ends whose beginnings are not in the block; `None`: there are none.
+    /// The same of ends whose beginnings the file does not have; `None`: there are none.
     pub unbegun: Option<Missing>,
 }
 
@@ -72,16 +72,11 @@ const STEP_NS: u64 = 1024;
 impl CallSummary {
     /// As [`BlockSummary::holds`].
     fn holds(&self, made: &Self) -> bool {
-        let unbegun = match (self.unbegun, made.unbegun) {
-            (Some(own), Some(made)) => own.holds(made),
-            (own, made) => own.is_none() && made.is_none(),
-        };
         self.call == made.call
             && self.ended == made.ended
             && self.errors == made.errors
             && made.longest.is_none_or(|least| self.longest.is_none_or(|most| most >= least))
             && self.missing.holds(made.missing)
-            && unbegun
     }
 }
 
@@ -100,6 +95,15 @@ impl BlockSummary {
             && made.calls.iter().all(call)
             && self.cpus == made.cpus
             && self.components.holds(&made.components)
+    }
+
+    /// The same where the block stands in another file, which may lack beginnings of calls that
+    /// end in it: what the calls are on is not known.
+    pub(crate) fn elsewhere(mut self) -> Self {
+        for call in &mut self.calls {
+            call.missing = Missing::ALL;
+        }
+        self
     }
 
     /// Bytes of memory that it takes.

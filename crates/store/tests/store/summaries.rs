@@ -107,28 +107,20 @@ fn denies_nothing(entry: &BlockSummary, events: &[Event], began: &mut HashMap<u3
         }
     }
     alone.sort_by_key(|(time, ..)| *time);
-    let before: HashMap<u32, u64> = std::mem::take(began);
     for (time, tid, end) in alone {
         let Some((of, lacks)) = end else {
             began.insert(tid, time);
             continue;
         };
-        let here = began.remove(&tid).filter(|began| *began <= time);
-        let earlier = || before.get(&tid).copied().filter(|began| *began <= time);
-        let took = here.or_else(earlier).map(|began| time - began);
+        let took = began.remove(&tid).filter(|began| *began <= time).map(|began| time - began);
         let of: &CallSummary = of;
         assert!(of.longest.is_none_or(|longest| took.is_some_and(|took| took <= longest)));
-        if here.is_none() {
+        if took.is_none() {
             let unbegun = of.unbegun.expect("an end without its beginning");
             let Missing { strings, arguments } = lacks;
-            assert_eq!(
-                (unbegun.strings & strings, unbegun.arguments & arguments),
-                (strings, arguments)
-            );
+            let known = (unbegun.strings & strings, unbegun.arguments & arguments);
+            assert_eq!(known, (strings, arguments));
         }
-    }
-    for (tid, time) in before {
-        began.entry(tid).or_insert(time);
     }
     assert!(entry.calls.iter().all(|of| of.ended == ends.remove(&of.call).unwrap_or(0)));
     for (cpu, (_, idle)) in last {
