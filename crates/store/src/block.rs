@@ -1,5 +1,6 @@
-//! Blocks: what a file consists of. A header in a skippable frame, then the content, one zstd
-//! frame, then, of a block of pages, what is in it ([`crate::summary`]), in a skippable frame.
+//! Blocks: what a file consists of. A block is a header in a skippable frame and the content in one
+//! zstd frame. After the content of a block of pages stands its summary ([`crate::summary`]), in a
+//! skippable frame.
 
 use flightrec_format::abi::page::Lane;
 

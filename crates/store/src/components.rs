@@ -68,13 +68,17 @@ fn probes(name: u32, length: usize) -> impl Iterator<Item = usize> {
 
 /// What stands for a name in filters.
 pub fn hash(name: &[u8]) -> u32 {
-    let (words, rest) = name.as_chunks::<8>();
-    let last = rest.iter().fold(name.len() as u64, |word, byte| word << 8 | u64::from(*byte));
+    (hash_64(name) >> 32) as u32
+}
+
+/// A hash of a string; its upper bits are the best.
+pub(crate) fn hash_64(string: &[u8]) -> u64 {
+    let (words, rest) = string.as_chunks::<8>();
+    let last = rest.iter().fold(string.len() as u64, |word, byte| word << 8 | u64::from(*byte));
     let words = words.iter().map(|word| u64::from_le_bytes(*word));
-    let hash = words
+    words
         .chain([last])
-        .fold(0u64, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    (hash >> 32) as u32
+        .fold(0u64, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// The names that a path is made of. Those that lead up (`..`) are among them.

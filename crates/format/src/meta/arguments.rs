@@ -28,8 +28,8 @@ pub fn is_directory(call: &str, argument: &str) -> bool {
 
 /// Whether an argument of a call is a path: the kernel's type is that of any string.
 ///
-/// The summaries of blocks tell what is missing of paths (FORMAT.md, section 16): with a name more
-/// here, those that are in files would deny what they do not know of.
+/// Writers use this rule for the summaries of blocks (FORMAT.md, section 16). Do not add a name:
+/// readers would expect it of summaries in files that were written before.
 pub fn is_path(call: &str, argument: &Argument) -> bool {
     if !matches!(argument.ctype.as_str(), "const char *" | "char *") {
         return false;

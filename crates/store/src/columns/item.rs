@@ -336,7 +336,7 @@ pub(super) struct Models {
     scheduling: Scheduling,
     texts: Texts,
     plain: Plain,
-    /// For the encoder: what is in the block.
+    /// What the encoder saw in the block.
     pub(super) seen: Seen,
 }
 

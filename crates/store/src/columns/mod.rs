@@ -124,8 +124,8 @@ impl Encoder {
         pages.into_iter().map(&mut see).collect()
     }
 
-    /// The recording, whose description tells which arguments of calls are paths, for what is
-    /// encoded from now on; before, any may be. `None`: none are.
+    /// Takes from a recording's description which arguments of calls are paths. Until then, any
+    /// argument may be one. `None`: no argument is.
     pub(crate) fn know(&mut self, meta: Option<&Meta>) {
         self.block.know(meta.map_or_else(Paths::none, Paths::new));
     }

@@ -26,8 +26,7 @@ fn raw<S: Stream>(s: &mut S, bytes: &mut [u8]) {
     s.bytes(Column::Raw, bytes);
 }
 
-/// Writes the string at the front of what is left of a page; returns what is after it, and the
-/// string's `aux`.
+/// Writes the string that `bytes` begin with; returns the bytes after it, and its `aux`.
 #[inline]
 fn string<'a>(
     (models, item): (&mut Models, &mut Item),

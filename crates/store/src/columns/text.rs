@@ -8,6 +8,7 @@ use super::column::Column;
 use super::record::Text;
 use super::seen::Seen;
 use super::stream::{Stream, Writing};
+use crate::components::hash_64;
 
 /// Slots of the tables by content, and by the two strings before.
 const SLOTS: usize = 4096;
@@ -60,14 +61,7 @@ impl Texts {
 
     /// The slot of a content.
     fn slot(content: &[u8]) -> usize {
-        let (words, rest) = content.as_chunks::<8>();
-        let last =
-            rest.iter().fold(content.len() as u64, |word, byte| word << 8 | u64::from(*byte));
-        let words = words.iter().map(|word| u64::from_le_bytes(*word));
-        let hash = words.chain([last]).fold(0u64, |hash, word| {
-            (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        });
-        (hash >> 52) as usize % SLOTS
+        (hash_64(content) >> 52) as usize % SLOTS
     }
 
     /// The slot of a thread's last two strings, and what may come then: what followed the two, what
